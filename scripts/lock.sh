@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Renew requirements/*.txt: universal pins with hashes, one file per extra, and no download addresses.
+# docs/decisions/0002-dependencies.md says why these files are committed and uv.lock is not.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+uv=$(bash scripts/uv.sh)
+members=(--no-emit-package sv-shared --no-emit-package security-verifiers)
+for member in environments/*/; do
+    members+=(--no-emit-package "$(basename "$member")")
+done
+compile() { # FILE ARGUMENTS...
+    local file=$1
+    shift
+    "$uv" pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate \
+        --custom-compile-command "make lock" --python-version 3.11 "${members[@]}" "$@" \
+        pyproject.toml --output-file "requirements/$file.txt"
+    echo "requirements/$file.txt: $(grep -c == "requirements/$file.txt") packages"
+}
+compile base
+for extra in local train serve scale trackers; do
+    compile "$extra" --extra "$extra" --constraint requirements/base.txt
+done
+compile dev --group dev --extra local --constraint requirements/base.txt
+"$uv" lock --quiet
