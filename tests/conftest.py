@@ -7,6 +7,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# Tool servers are processes of their own; they import the test environments by name too.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(ROOT / "tests" / "environments"), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:

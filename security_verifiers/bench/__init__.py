@@ -1,1 +1,1 @@
-"""TODO"""
+"""How fast it is, measured beside the bare engine in the same run."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""The `sv` command: one file a noun, nothing imported before it is needed."""

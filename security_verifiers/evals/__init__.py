@@ -1,1 +1,1 @@
-"""TODO"""
+"""Planning, running and recording rollouts."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""What people read: sheets, and later pages and reports."""

@@ -1,0 +1,84 @@
+"""Options that several commands share, and the small conversions behind them."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def parse_settings(values: tuple[str, ...]) -> dict[str, Any]:
+    """`--set` arguments as a nested dict: "task.weights.calibration=0" -> {"task": {"weights": ...}}.
+
+    A value that is JSON is taken as JSON, anything else as a string.
+    """
+    settings: dict[str, Any] = {}
+    for text in values:
+        name, separator, raw = text.partition("=")
+        if not separator or not name:
+            raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE", param_hint="--set")
+        try:
+            value = json.loads(raw)
+        except ValueError:
+            value = raw
+        *groups, leaf = name.strip().split(".")
+        place = settings
+        for group in groups:
+            place = place.setdefault(group, {})
+            if not isinstance(place, dict):
+                raise click.BadParameter(f"{name!r} goes through a value", param_hint="--set")
+        place[leaf] = value
+    return settings
+
+
+def dataset_config(dataset: str | None, split: str | None, settings: tuple[str, ...]) -> dict[str, Any]:
+    """The taskset's configuration from the dataset options."""
+    config: dict[str, Any] = parse_settings(settings)
+    if dataset is not None:
+        config["dataset"] = dataset
+    if split is not None:
+        config["split"] = split
+    return config
+
+
+def dataset_options(command: Command) -> Command:
+    """--dataset, --split and --set."""
+    for decorate in (
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A setting of the environment, such as view=window or task.weights.calibration=0; repeatable.",
+        ),
+        click.option("--split", default=None, help="train, dev or test.  [default: test]"),
+        click.option(
+            "--dataset", default=None, help="Built-in name, local path or hub id.  [default: the public-mini set]"
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
+def output_option(command: Command) -> Command:
+    """--output-dir."""
+    return click.option(
+        "--output-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=Path("outputs"),
+        show_default=True,
+        help="Root of everything that is written.",
+    )(command)
+
+
+def json_option(command: Command) -> Command:
+    """--json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(command)
+
+
+def echo_json(content: Mapping[str, Any] | list[Any]) -> None:
+    """Print JSON on standard output, and nothing else there."""
+    click.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False))

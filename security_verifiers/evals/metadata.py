@@ -1,0 +1,127 @@
+"""metadata.json: what a run was, so that it can be believed from this file alone."""
+
+import platform
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sv_shared.policies import PolicySpec
+
+import security_verifiers
+from security_verifiers.evals.plan import Plan
+from security_verifiers.evals.record import SCHEMA_VERSION
+from security_verifiers.evals.seats import Seat
+
+_PACKAGES = ("security-verifiers", "sv-shared", "verifiers", "numpy", "scipy", "scikit-learn")
+
+
+def initial_metadata(plan: Plan, seats: Mapping[str, Seat], run_id: str, *, concurrency: int) -> dict[str, Any]:
+    """The metadata of a run that is about to start (status "running")."""
+    environment, info, anchors = plan.environment, plan.info, plan.anchors
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": run_id,
+        "status": "running",
+        "started": now(),
+        "finished": None,
+        "environment": {"id": environment.id, "alias": environment.alias, "version": environment.version},
+        "code": git_state(Path(security_verifiers.__file__).parent),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in (*_PACKAGES, environment.id)},
+        "tools": {},
+        "judges": {},
+        "archives": {},
+        "dataset": {
+            "id": info.id,
+            "source": info.source,
+            "split": info.split,
+            "rows": info.rows,
+            "rows_used": len(plan.tasks),
+            "sha256": plan.dataset_hash,
+            "cluster_kind": info.cluster_kind,
+            "details": dict(info.details),
+        },
+        "seats": {name: _seat(seat) for name, seat in seats.items()},
+        "evaluated_seat": environment.evaluated_seat,
+        "settings": dict(plan.settings),
+        "seed": plan.seed,
+        "tasks": len(plan.tasks),
+        "samples": plan.samples,
+        "planned": plan.size,
+        "concurrency": concurrency,
+        "reward": {
+            "floor": plan.bounds[0],
+            "maximum": plan.bounds[1],
+            "chance": anchors.chance,
+            "chance_answer": anchors.chance_answer,
+            "reference": anchors.reference,
+            "ceiling": anchors.ceiling,
+        },
+        "counts": {},
+        "tokens": {},
+        "cost_usd": None,
+        "seconds": 0.0,
+        "resumed": [],
+    }
+
+
+def now() -> str:
+    """The time in UTC, to the second, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def git_state(folder: Path) -> dict[str, Any]:
+    """The commit that the code was run from and whether files differ from it; nulls outside a git checkout."""
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError):
+        return {"commit": None, "dirty": None}
+    return {"commit": commit, "dirty": bool(changed)}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _seat(seat: Seat) -> dict[str, Any]:
+    budget = {"max_turns": seat.max_turns, "max_output_tokens": seat.max_output_tokens}
+    if isinstance(seat.player, PolicySpec):
+        who = {"provider": "policy", "kind": str(seat.player.kind), "engine": "scripted", "deterministic": True}
+        return {"model": seat.model, **who, "sampling": {}, "budget": budget}
+    info = seat.player.info
+    return {
+        "model": seat.model,
+        "provider": info.provider,
+        "kind": "model",
+        "engine": info.engine,
+        "served_name": info.served_name,
+        "base_url": host_kind(info.base_url),
+        "deterministic": info.deterministic,
+        "sampling": seat.sampling.as_dict(),
+        "budget": budget,
+    }
+
+
+def host_kind(base_url: str | None) -> str | None:
+    """What kind of host an address names ("loopback", "private", or the public host's name); never a key or path."""
+    if base_url is None:
+        return None
+    host = urlsplit(base_url).hostname or ""
+    if host in ("localhost", "127.0.0.1", "::1"):
+        return "loopback"
+    if host.startswith(("10.", "192.168.", "172.")) or "." not in host:
+        return "private"
+    return host

@@ -1,0 +1,158 @@
+"""ChatHarness: the chat loop of a rollout, inside the worker process.
+
+A harness owes verifiers one thing: every model call goes through the interception endpoint. How the call
+gets there is free, so there are two transports: HTTP (any verifiers command, prime-rl), and a direct call
+where the interception server lives in this very process (`sv_shared.interception`), which the evaluation
+runner uses.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, ClassVar
+
+import aiohttp
+import verifiers.v1 as vf
+from pydantic import Field
+from verifiers.v1.dialects.chat import message_to_wire
+
+from sv_shared.interception import LOCAL_SERVERS
+
+MODEL_ERROR_EXIT_CODE = 1
+
+Wire = dict[str, Any]
+CallTool = Callable[[str, Wire], Awaitable[str]]
+
+
+class ChatHarnessConfig(vf.HarnessConfig):
+    """Limits of the chat loop."""
+
+    max_turns: int = Field(16, ge=1)
+    """Most model calls in one segment; a loop of tool calls ends there."""
+    tool_timeout_s: float = Field(120.0, gt=0)
+    """Longest wait for one tool call, in seconds."""
+
+
+class ChatHarness(vf.Harness[ChatHarnessConfig]):
+    """Chat completions with the task's MCP tools, until the model answers without a tool call."""
+
+    APPENDS_SYSTEM_PROMPT = True
+    SUPPORTS_MCP = True
+    SUPPORTS_RESUME = True
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+
+    _http: ClassVar[aiohttp.ClientSession | None] = None
+
+    async def launch(
+        self,
+        ctx: vf.ModelContext,
+        trace: vf.Trace,
+        runtime: vf.Runtime,
+        endpoint: str,
+        secret: str,
+        mcp_urls: dict[str, str],
+        data: vf.TaskData,
+    ) -> vf.ProgramResult:
+        messages = self._opening(data)
+        async with AsyncExitStack() as stack:
+            tools, call_tool = await connect_tools(stack, mcp_urls, self.config.tool_timeout_s)
+            for _ in range(self.config.max_turns):
+                body: Wire = {"model": ctx.model, "messages": messages}
+                if tools:
+                    body["tools"] = tools
+                status, reply = await self._complete(endpoint, secret, body)
+                if status != 200:
+                    return vf.ProgramResult(exit_code=MODEL_ERROR_EXIT_CODE, stdout="", stderr=reply.decode())
+                message = json.loads(reply)["choices"][0]["message"]
+                messages.append(message)
+                calls = message.get("tool_calls") or []
+                if not calls:
+                    break
+                for call in calls:
+                    content = await answer_call(call, call_tool)
+                    messages.append({"role": "tool", "tool_call_id": call["id"], "content": content})
+        return vf.ProgramResult(exit_code=0, stdout="", stderr="")
+
+    def _opening(self, data: vf.TaskData) -> list[Wire]:
+        system, prompt = self.resolve_prompt(data)
+        messages: list[Wire] = [{"role": "system", "content": system}] if system else []
+        if isinstance(prompt, str):
+            return [*messages, {"role": "user", "content": prompt}]
+        return messages + [message_to_wire(message) for message in prompt or []]
+
+    async def _complete(self, endpoint: str, secret: str, body: Wire) -> tuple[int, bytes]:
+        local = LOCAL_SERVERS.get(endpoint)
+        if local is not None:
+            return await local.complete(secret, body)
+        async with self._session().post(
+            f"{endpoint}/chat/completions", headers={"Authorization": f"Bearer {secret}"}, json=body
+        ) as response:
+            return response.status, await response.read()
+
+    @classmethod
+    def _session(cls) -> aiohttp.ClientSession:
+        if cls._http is None or cls._http.closed:
+            cls._http = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None)
+            )
+        return cls._http
+
+
+async def answer_call(call: Mapping[str, Any], call_tool: CallTool) -> str:
+    """The text of a tool message. What the model got wrong in its call is told to the model, never raised."""
+    name = call["function"]["name"]
+    try:
+        arguments = json.loads(call["function"]["arguments"] or "{}")
+    except ValueError as error:
+        return f"error: the arguments of {name} are not JSON: {error}"
+    if not isinstance(arguments, dict):
+        return f"error: the arguments of {name} must be a JSON object"
+    return await call_tool(name, arguments)
+
+
+async def connect_tools(
+    stack: AsyncExitStack, mcp_urls: Mapping[str, str], timeout_s: float
+) -> tuple[list[Wire], CallTool]:
+    """Open the rollout's MCP servers.
+
+    Returns the tools as OpenAI specs (name `<server>_<tool>`) and the function that calls one by that name.
+    """
+    if not mcp_urls:
+        return [], _no_tools
+    # Imported here: an environment without tools need not pay for the MCP client.
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
+    specs: list[Wire] = []
+    route: dict[str, tuple[Any, str]] = {}
+    for server, url in mcp_urls.items():
+        read, write, *_ = await stack.enter_async_context(streamable_http_client(url))
+        session = await stack.enter_async_context(ClientSession(read, write))
+        await session.initialize()
+        for tool in (await session.list_tools()).tools:
+            name = f"{server}_{tool.name}" if server else tool.name
+            route[name] = (session, tool.name)
+            specs.append(
+                {
+                    "type": "function",
+                    "function": {
+                        "name": name,
+                        "description": tool.description or "",
+                        "parameters": tool.input_schema,
+                    },
+                }
+            )
+
+    async def call(name: str, arguments: Wire) -> str:
+        if name not in route:
+            return f"error: there is no tool {name!r}; there are {', '.join(sorted(route))}"
+        session, tool = route[name]
+        result = await session.call_tool(tool, arguments, read_timeout_seconds=timeout_s)
+        return "\n".join(part.text for part in result.content if part.type == "text")
+
+    return specs, call
+
+
+async def _no_tools(name: str, arguments: Wire) -> str:
+    return f"error: there is no tool {name!r}; this task has none"

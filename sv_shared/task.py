@@ -1,0 +1,145 @@
+"""The verifiers skin of a task: data row, behaviour, and one grade a rollout.
+
+An environment subclasses `GradedTask` and writes `grade`; engine, artifacts and audit read the `Grade` only.
+"""
+
+import asyncio
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Self
+
+import verifiers.v1 as vf
+from pydantic import Field
+from typing_extensions import TypeVar
+
+from sv_shared.grading import Grade
+from sv_shared.outcomes import Outcome
+from sv_shared.storage import Storage
+
+
+class GradedData(vf.TaskData):
+    """What every task row of ours carries besides verifiers' own fields."""
+
+    cluster: str = ""
+    """What is resampled together: capture, repository, campaign, scenario."""
+    difficulty: str = ""
+    """The tier, where the dataset has tiers."""
+    storage: Storage = Storage.FULL
+    """How much of this task's text may be written anywhere."""
+    truth: Any = None
+    """The truth that answers are compared with, as plain JSON types."""
+    seat_prompts: dict[str, str] = Field(default_factory=dict)
+    """System prompt by seat, for environments with several seats."""
+
+
+DataT = TypeVar("DataT", bound=GradedData, default=GradedData)
+StateT = TypeVar("StateT", bound=vf.State, default=vf.State)
+ConfigT = TypeVar("ConfigT", bound=vf.TaskConfig, default=vf.TaskConfig)
+
+GRADE_KEY = "grade"
+"""Where a trace's `info` holds the grade (a trace's `state` is never serialised)."""
+PROVIDER_KEY = "provider"
+"""Where a trace's `info` holds the last call's finish reason and refusal in the provider's own words."""
+
+
+def task_hash(data: vf.TaskData) -> str:
+    """SHA-256 of a row's content; its position in a file (`idx`) and its name are not content."""
+    content = data.model_dump(mode="json", exclude={"idx", "name"}, exclude_defaults=True)
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+class GradedTask(vf.Task[DataT, StateT, ConfigT], Generic[DataT, StateT, ConfigT]):
+    """A task whose reward is one `Grade`.
+
+    `hash` and `key` are the content hash: computed once a row, because the engine reads them several times
+    in every rollout.
+    """
+
+    grading_limit_s: ClassVar[float] = 120.0
+    """Longest time that grading one answer may take, in seconds."""
+
+    _hash: str | None = None
+
+    @property
+    def hash(self) -> str:
+        if self._hash is None:
+            self._hash = task_hash(self.data)
+        return self._hash
+
+    @property
+    def key(self) -> str:
+        return self.hash
+
+    def with_data(self, **update: Any) -> Self:
+        clone = super().with_data(**update)
+        if set(update) - {"idx", "name"}:
+            clone._hash = None
+        return clone
+
+    @abstractmethod
+    async def grade(self, trace: vf.Trace) -> Grade:
+        """The verdict on a finished rollout. Content of an answer never makes it raise: that scores the floor."""
+
+    @abstractmethod
+    def bounds(self) -> tuple[float, float]:
+        """The reward's (floor, maximum) under the weights in force."""
+
+    async def control(self) -> bool:
+        """Whether the grader still grades a known-good answer right.
+
+        Asked only after `grade` crashed or ran out of time: where the control holds, the answer's content
+        did it and scores the floor; where it does not, the grader is broken and nobody is scored.
+        """
+        return False
+
+    @vf.reward
+    async def graded(self, trace: vf.Trace) -> Mapping[str, float]:
+        """The grade's components, each already weighted; their sum is the reward."""
+        try:
+            async with asyncio.timeout(self.grading_limit_s):
+                grade = await self.grade(trace)
+        except Exception as error:
+            if not await self.control():
+                raise
+            cause = f"the answer made the grader fail: {type(error).__name__}"
+            grade = Grade(Outcome.SCORED, {"floor": self.bounds()[0]}, truth=self.data.truth, cause=cause)
+        record_grade(trace, grade)
+        return dict(grade.components)
+
+
+def record_grade(trace: vf.Trace, grade: Grade) -> None:
+    """Put a grade where the engine finds it, and its metrics where verifiers' own commands show them."""
+    trace.info[GRADE_KEY] = grade
+    trace.record_metrics(dict(grade.metrics))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The final assistant message of a rollout.
+
+    Attributes:
+        text: its content; reasoning that the provider returns apart from the content is not part of it.
+        finish_reason: why the model stopped ("stop", "length", "content_filter" ...), where it is known.
+        refusal: the provider's refusal text, where there is one.
+    """
+
+    text: str = ""
+    finish_reason: str | None = None
+    refusal: str | None = None
+
+
+def last_answer(trace: vf.Trace) -> Answer:
+    """The answer to grade; an empty one where the model never answered, or ended on a tool call."""
+    for call in reversed(trace.calls):
+        if call.node is not None:
+            content = trace.nodes[call.node].message.content
+            provider = trace.info.get(PROVIDER_KEY, {})
+            return Answer(
+                text=content if isinstance(content, str) else "",
+                finish_reason=provider.get("finish_reason", call.finish_reason),
+                refusal=provider.get("refusal"),
+            )
+    return Answer()
