@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sv_shared.errors import UsageError
@@ -81,6 +82,21 @@ class Anchors:
 
 
 @dataclass(frozen=True, slots=True)
+class LoaderSample:
+    """A loader and a way to feed it.
+
+    Attributes:
+        what: the format, for the report.
+        write: (folder, rows) -> path of a file of that many rows.
+        load: path -> rows loaded.
+    """
+
+    what: str
+    write: Callable[[Path, int], Path]
+    load: Callable[[Path], int]
+
+
+@dataclass(frozen=True, slots=True)
 class ClassificationSpec:
     """Marks an environment whose answers are a label of two with a confidence.
 
@@ -129,6 +145,10 @@ class Environment(ABC):
     @abstractmethod
     def checks(self, tasks: "Sequence[GradedTask]") -> "Sequence[LintResult]":
         """The audit's checks of this environment's own reward (properness, cost, abstention, leaks)."""
+
+    def loader_sample(self) -> "LoaderSample | None":
+        """How the speed of this environment's main loader is measured; None where there is none."""
+        return None
 
     def unmet(self) -> list[str]:
         """Why this environment can't run here; empty where it can."""

@@ -39,6 +39,8 @@ class PolicyKind(StrEnum):
     SHALLOW = "shallow"
     HEURISTIC = "heuristic"
     TOOL_ONLY = "tool-only"
+    CEILING = "ceiling"
+    """The best honest play, where the generating process is known exactly."""
     REFERENCE = "reference"
 
     @property
@@ -61,6 +63,8 @@ class PolicySpec:
     summary: str
     make: Callable[[int], Policy]
     """A fresh policy for one rollout, from the rollout's seed."""
+    can_play: Callable[[Any], bool] = lambda task: True
+    """Whether it can play a task (its data row); a ceiling needs a known posterior."""
 
 
 class TextPolicy:

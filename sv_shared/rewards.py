@@ -108,7 +108,8 @@ def abstain_value(weights: ClassificationWeights) -> float | None:
 
     "auto" pays what the best positive call earns on average when it is right with probability 1 - a, that is
     accuracy * (1 - a) + calibration * (1 - a (1 - a)) under the Brier form: a positive call is then worth
-    making exactly where its chance of being wrong is below a.
+    making exactly where its chance of being wrong is below a (as long as calibration is at most accuracy;
+    where it weighs more, being surely wrong and saying so pays too, and the audit shows the region).
     """
     if weights.abstain == "auto":
         return float(_best_call_rewards(weights, np.array(1.0 - weights.abstain_risk))[0])

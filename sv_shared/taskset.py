@@ -20,8 +20,8 @@ class DatasetConfig(vf.TasksetConfig):
     """"train", "dev" or "test"; a source with a single capture has a test split only."""
 
 
-class Provenance(ABC):
-    """Mixed into a taskset: `class FlowTaskset(Provenance, vf.Taskset[FlowTask, FlowConfig])`.
+class DatasetTaskset(ABC):
+    """Mixed into a taskset: `class FlowTaskset(DatasetTaskset, vf.Taskset[FlowTask, FlowConfig])`.
 
     A mixin, because verifiers reads a taskset's types off `vf.Taskset[...]` itself, not off a class between.
     """

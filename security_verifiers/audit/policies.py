@@ -61,7 +61,10 @@ async def play(engine: Engine, plan: Plan, spec: PolicySpec) -> PolicyScore:
 
 async def play_all(engine: Engine, plan: Plan) -> list[PolicyScore]:
     """Every policy of the evaluated seat on the plan's tasks."""
-    return [await play(engine, plan, spec) for spec in plan.environment.policies(plan.environment.evaluated_seat).values()]
+    specs = plan.environment.policies(plan.environment.evaluated_seat).values()
+    return [
+        await play(engine, plan, spec) for spec in specs if all(spec.can_play(task.data) for task in plan.tasks)
+    ]
 
 
 def _references(plan: Plan) -> list[PolicySpec]:

@@ -11,7 +11,7 @@ from sv_shared.policies import PolicyKind, PolicySpec, text_policy
 from sv_shared.reward_lint import LintResult
 from sv_shared.solo import SoloEnv
 from sv_shared.task import GradedData, GradedTask
-from sv_shared.taskset import DatasetConfig, Provenance
+from sv_shared.taskset import DatasetConfig, DatasetTaskset
 
 __all__ = ["BareTaskset", "ChatHarness", "SoloEnv"]
 
@@ -28,7 +28,7 @@ class BareTask(GradedTask[GradedData]):
         return 0.0, 1.0
 
 
-class BareTaskset(Provenance, vf.Taskset[BareTask, DatasetConfig]):
+class BareTaskset(DatasetTaskset, vf.Taskset[BareTask, DatasetConfig]):
     """The same empty prompt under different ids."""
 
     def load(self) -> Iterable[BareTask]:

@@ -1,6 +1,7 @@
 """Rollouts a second of an environment with a zero-latency model, against the bare engine in turns."""
 
 import asyncio
+import resource
 import statistics
 import time
 from collections.abc import Iterator, Mapping
@@ -136,3 +137,8 @@ async def _bare_lap(plan: Plan, spec: PolicySpec, count: int) -> _Lap:
 def _lap_of(count: int, started: float, cpu: float) -> _Lap:
     seconds = time.perf_counter() - started
     return _Lap(count / seconds, 1000 * (time.process_time() - cpu) / count)
+
+
+def peak_memory_mb() -> float:
+    """Largest resident size of this process so far, in MB (10^6 bytes)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6

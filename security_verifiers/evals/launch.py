@@ -12,7 +12,7 @@ from sv_shared.policies import PolicySpec
 
 from security_verifiers.evals.engine import Engine
 from security_verifiers.evals.evaluate import Observer, Run, RunLimits, evaluate, read_config
-from security_verifiers.evals.plan import DEFAULT_SEED, make_plan
+from security_verifiers.evals.plan import DEFAULT_SEED, Plan, make_plan
 from security_verifiers.evals.seats import Seat
 from security_verifiers.models.base import Model
 from security_verifiers.models.factory import make_model
@@ -64,6 +64,8 @@ async def run_models(request: EvalRequest, watcher: Watcher) -> list[Run]:
     plan = make_plan(
         environment, _with_tools(request), tasks=request.tasks, samples=request.samples, seed=request.seed
     )
+    for players in fillings:
+        _check_players(players, plan)
     runs = []
     async with Engine(environment, plan.env, seed=plan.seed, time_limit_s=request.time_limit_s) as engine:
         for players in fillings:
@@ -122,6 +124,14 @@ def _player(environment: Environment, seat: str, name: str) -> tuple[str, Model 
         listed = ", ".join(sorted(known))
         raise ModelError(f"{environment.alias} has no {name} for the seat {seat}", hint=f"It has {listed}")
     return name, policy
+
+
+def _check_players(players: Mapping[str, tuple[str, Model | PolicySpec]], plan: Plan) -> None:
+    for name, player in players.values():
+        if isinstance(player, PolicySpec):
+            lacking = sum(not player.can_play(task.data) for task in plan.tasks)
+            if lacking:
+                raise UsageError(f"{name} can't play {lacking} of the {len(plan.tasks)} tasks of {plan.info.id}")
 
 
 @asynccontextmanager

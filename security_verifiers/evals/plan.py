@@ -9,7 +9,7 @@ import verifiers.v1 as vf
 from sv_shared.environment import Anchors, DatasetInfo, Environment
 from sv_shared.errors import DataError, ToolError, UsageError
 from sv_shared.task import GradedTask
-from sv_shared.taskset import Provenance
+from sv_shared.taskset import DatasetTaskset
 
 from security_verifiers.evals.engine import load_env
 from security_verifiers.evals.record import RolloutKey
@@ -87,7 +87,7 @@ def make_plan(
         raise ToolError(f"{environment.alias} can't run here: {'; '.join(unmet)}")
     env = load_env(environment, config)
     taskset = env.taskset
-    assert isinstance(taskset, Provenance)
+    assert isinstance(taskset, DatasetTaskset)
     drawn: list[GradedTask] = taskset.draw(tasks, seed)
     if not drawn:
         raise DataError(f"{taskset.info().id} has no tasks", where=f"split {taskset.info().split}")

@@ -25,6 +25,7 @@ ORDER: tuple[str, ...] = (
     PolicyKind.HEURISTIC,
     PolicyKind.TOOL_ONLY,
     "model",
+    PolicyKind.CEILING,
     PolicyKind.REFERENCE,
 )
 SIGNIFICANCE = 0.05

@@ -49,7 +49,7 @@ def _table(sheet: Sheet) -> Table:
     for line in sheet.lines:
         if before is not None and _block(line.kind) != _block(before):
             table.add_section()
-        if published and line.kind in ("model", PolicyKind.REFERENCE):
+        if published and _block(line.kind) in ("model", "ends"):
             for figure, source in published:
                 table.add_row(Text(f"published: {source}", style="dim"), Text(figure, style="dim"))
             published = ()
@@ -62,6 +62,8 @@ def _block(kind: str) -> str:
     """Lines of one block stand together without a rule between them."""
     if kind == PolicyKind.SHALLOW or kind in (PolicyKind.HEURISTIC, PolicyKind.TOOL_ONLY):
         return "baselines"
+    if kind in (PolicyKind.CEILING, PolicyKind.REFERENCE):
+        return "ends"
     return "constants" if kind in (PolicyKind.CONSTANT, PolicyKind.DEGENERATE, PolicyKind.EXPLOIT) else kind
 
 

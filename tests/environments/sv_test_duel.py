@@ -10,7 +10,7 @@ from sv_shared.harness import ChatHarness
 from sv_shared.outcomes import Outcome
 from sv_shared.policies import PolicyKind, PolicySpec, text_policy
 from sv_shared.task import GradedData, GradedTask, record_grade
-from sv_shared.taskset import DatasetConfig, Provenance
+from sv_shared.taskset import DatasetConfig, DatasetTaskset
 from verifiers.v1.runtimes import SubprocessConfig
 
 __all__ = ["ChatHarness", "DuelEnv", "DuelTaskset"]
@@ -65,7 +65,7 @@ class DuelEnv(vf.Env[DuelEnvConfig]):
             record_grade(trace, Grade(Outcome.SCORED, {"won": reward}, metrics, truth=task.data.truth))
 
 
-class DuelTaskset(Provenance, vf.Taskset[DuelTask, DatasetConfig]):
+class DuelTaskset(DatasetTaskset, vf.Taskset[DuelTask, DatasetConfig]):
     """One number a task."""
 
     def load(self) -> Iterable[DuelTask]:

@@ -11,7 +11,7 @@ from sv_shared.outcomes import Outcome
 from sv_shared.policies import Message, PolicyKind, PolicySpec, ToolSpec, text_policy
 from sv_shared.solo import SoloEnv
 from sv_shared.task import GradedData, GradedTask, last_answer
-from sv_shared.taskset import DatasetConfig, Provenance
+from sv_shared.taskset import DatasetConfig, DatasetTaskset
 
 __all__ = ["ChatHarness", "SoloEnv", "ToolboxTaskset"]
 
@@ -62,7 +62,7 @@ class ToolboxDataConfig(DatasetConfig):
     words: int = 6
 
 
-class ToolboxTaskset(Provenance, vf.Taskset[ToolboxTask, ToolboxDataConfig]):
+class ToolboxTaskset(DatasetTaskset, vf.Taskset[ToolboxTask, ToolboxDataConfig]):
     """One word a task."""
 
     @classmethod

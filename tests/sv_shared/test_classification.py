@@ -19,7 +19,7 @@ WEIGHTS = ClassificationWeights()
 
 
 def grade(reply: str, truth: str = "Malicious", **options: Any) -> Grade:
-    arguments = {"parser": PARSER, "weights": WEIGHTS, "positive": "Malicious"} | options
+    arguments: dict[str, Any] = {"parser": PARSER, "weights": WEIGHTS, "positive": "Malicious"} | options
     return grade_classification(reply, truth, **arguments)
 
 

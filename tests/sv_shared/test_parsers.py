@@ -60,6 +60,7 @@ def reply(**changes: Any) -> str:
         f"[THINK]a[/THINK]```json\n{GOOD}\n```",
         f"<think>I should use <think> tags</think>{GOOD}",
         f"{GOOD}<think>was that right?</think>",
+        f"{GOOD}<think>no</think>again</think>{GOOD}",
     ],
 )
 def test_the_object_is_found(text: str) -> None:
@@ -380,6 +381,12 @@ def test_reasoning_that_fills_the_reply_is_linear_not_quadratic() -> None:
     begin = time.perf_counter()
     assert STRICT.parse("<think>" + "<reasoning>" * 150_000 + "</think>" + GOOD) == PARSED
     assert time.perf_counter() - begin < 2.0
+
+
+def test_no_reply_is_read_beyond_its_limit() -> None:
+    reasoned = f"<think>{'hm ' * (MAX_REPLY_CHARS // 3)}</think>"
+    assert cause(reasoned + GOOD) == "too_long"
+    assert STRICT.parse(f"<think>{'hm ' * (MAX_REPLY_CHARS // 4)}</think>" + GOOD) == PARSED
 
 
 def test_strip_reasoning_says_when_nothing_is_left() -> None:

@@ -76,13 +76,13 @@ def test_sound_rewards_pass(weights: ClassificationWeights) -> None:
 @settings(deadline=None, max_examples=15)
 @given(
     accuracy=st.floats(0.2, 5),
-    calibration=st.floats(0.05, 5),
+    share=st.floats(0.05, 1),
     k=st.floats(1, 20),
     a=st.floats(0.5, 0.9),
 )
-def test_consistent_weights_are_proper(accuracy: float, calibration: float, k: float, a: float) -> None:
+def test_consistent_weights_are_proper(accuracy: float, share: float, k: float, a: float) -> None:
     weights = ClassificationWeights(
-        accuracy=accuracy, calibration=calibration, cost=accuracy, cost_ratio=k, abstain_risk=a
+        accuracy=accuracy, calibration=accuracy * share, cost=accuracy, cost_ratio=k, abstain_risk=a
     )
     results = lint(weights, formula_reward(weights, terms(weights)))
     assert failed(results) == set(), results

@@ -1,11 +1,12 @@
 """What a model gets to see of an item: one connection, or a host's recent connections and the one to judge.
 
-Field names are those of Zeek's conn.log. Rounding is defined here and nowhere else: durations and ages keep
-three significant digits (an analyst reads magnitudes, and finer digits would only fingerprint a row), except
-that ages are cut at 10 ms; ports, packets and bytes are exact; further features keep four significant digits.
+Field names are those of Zeek's conn.log. Rounding is defined here and nowhere else: durations keep three
+significant digits (an analyst reads magnitudes, and finer digits would only fingerprint a row); ages are
+rounded to 10 ms, so that gaps can be compared; ports, packets and bytes are exact; further features keep four
+significant digits.
 
 Absent is shown, never filled in: a field that no line of the prompt has a value for is named once under
-"Not recorded"; anywhere else a missing value is "-". Masked fields are named under "Hidden". Absolute times,
+"Not recorded"; anywhere else a missing value is "-". What is masked is named under "Hidden". Absolute times,
 labels, scenario names, files and row numbers are never rendered.
 """
 
@@ -16,7 +17,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from sv_env_network_logs.flows import FLOW_FIELDS, Example, Flow
+from sv_env_network_logs.flows import Example, Flow
 from sv_shared.errors import DataError, UsageError
 
 View = Literal["flow", "window"]
@@ -37,12 +38,6 @@ HISTORY_COLUMNS: tuple[str, ...] = (
 )  # fmt: skip
 """The fields of an earlier flow in the window view: no source ports and IP-level counts, for length."""
 
-MASK_GROUPS: dict[str, frozenset[str]] = {
-    "ports": frozenset({"src_port", "dst_port"}),
-    "addresses": frozenset({"src", "dst"}),
-}
-"""Names that `mask` accepts besides single field names."""
-
 SYSTEM = "You are a network security analyst. You answer with exactly one JSON object and nothing else."
 
 
@@ -61,93 +56,70 @@ class Payoffs:
         right: for the right label.
         false_alarm: for Malicious on a benign flow.
         missed: for Benign on an attack.
-        abstain: for Abstain, whatever the truth and the confidence.
+        abstain: for Abstain, whatever the truth and the confidence; None where it is not on offer.
         calibration: the weight w of w * (1 - (confidence - 1[right])^2), which every label earns on top.
     """
 
-    right: float = 1.0
-    false_alarm: float = 0.0
-    missed: float = -4.0
-    abstain: float = 0.875
-    calibration: float = 0.5
-
-    @classmethod
-    def from_costs(cls, k: float = 5.0, a: float = 0.5) -> "Payoffs":
-        """The default reward's points for cost ratio `k` (missed : false alarm, >= 1), abstention price `a`.
-
-        Abstaining is worth 1 - a + 0.5 (1 - a (1 - a)), 0 <= a <= 1.
-
-        Raises:
-            UsageError: `k` or `a` is out of range.
-        """
-        if not (k >= 1 and 0 <= a <= 1):
-            raise UsageError(
-                f"cost ratio {k} or abstention price {a} is out of range", hint="Use k >= 1 and 0 <= a <= 1"
-            )
-        return cls(missed=-(k - 1), abstain=1 - a + 0.5 * (1 - a * (1 - a)))
-
-    @property
-    def cost_ratio(self) -> float:
-        """What a missed attack loses, in units of what a false alarm loses."""
-        return (self.right - self.missed) / (self.right - self.false_alarm)
+    right: float
+    false_alarm: float
+    missed: float
+    abstain: float | None
+    calibration: float
 
 
-def prompt(
-    example: Example, view: View = "flow", *, payoffs: Payoffs | None = None, mask: Collection[str] = ()
-) -> Prompt:
+def prompt(example: Example, view: View, payoffs: Payoffs, mask: Collection[str] = ()) -> Prompt:
     """The complete prompt of an item; what all items share comes first, so that servers can cache it.
 
     Args:
         example: the item; nothing but its flow and (window view) its history is used.
         view: "flow" for one connection, "window" for the host's earlier connections too.
-        payoffs: the points to promise; the defaults of the environment if left out.
-        mask: Flow field names or names of `MASK_GROUPS` to hide.
+        payoffs: the points to promise.
+        mask: fields and groups of fields to hide (`data.mask`).
 
     Raises:
         UsageError: an unknown view or mask name.
-        DataError: the window view of flows without times or addresses.
+        DataError: the window view of flows without times or source addresses.
     """
-    hidden = masked_fields(mask)
+    if mask:
+        example, hidden = _masked(example, mask)
+    else:
+        hidden = frozenset()
     if view == "window":
-        body = render_window(example.history, example.flow, hidden=hidden)
+        body = render_window(example.history, example.flow, hidden)
     elif view == "flow":
         body = _judged(example.flow, (), hidden)
     else:
         raise UsageError(f"unknown view {view!r}", hint=f"Use one of: {', '.join(VIEWS)}")
-    return Prompt(
-        SYSTEM, f"{instructions(payoffs or Payoffs())}\n\n{body}\n\nAnswer with the JSON object only."
-    )
+    if mask:
+        body += f"\nHidden: {' '.join(sorted(mask))}"
+    return Prompt(SYSTEM, f"{instructions(payoffs)}\n\n{body}\n\nAnswer with the JSON object only.")
 
 
 def instructions(payoffs: Payoffs) -> str:
     """The task, the answer's schema and the points, in words that do not depend on the item."""
     p = payoffs
-    return (
-        "Decide whether a network connection belongs to an attack. Reply in this form:\n"
-        '{"label": "Malicious" or "Benign" or "Abstain", '
-        '"confidence": 0.0 to 1.0, "rationale": "short reason"}\n'
-        "confidence = the probability that your label is right.\n"
-        f"Points: right label {_points(p.right)}; Malicious on a harmless flow {_points(p.false_alarm)}; "
-        f"Benign on an attack {_points(p.missed)}, "
-        f"so a missed attack costs {p.cost_ratio:g} times a false alarm; "
-        f"Abstain {_points(p.abstain)} for sure. A label also earns up to {_points(p.calibration)} "
-        "for an honest confidence (Brier score)."
-    )
-
-
-def masked_fields(mask: Collection[str]) -> frozenset[str]:
-    """The Flow fields that a mask hides.
-
-    Raises:
-        UsageError: a name that is neither a field nor a group.
-    """
-    names: set[str] = set()
-    for name in mask:
-        if name not in MASK_GROUPS and name not in FLOW_FIELDS:
-            known = ", ".join([*MASK_GROUPS, *FLOW_FIELDS])
-            raise UsageError(f"unknown field {name!r} in mask", hint=f"Use any of: {known}")
-        names |= MASK_GROUPS.get(name, {name})
-    return frozenset(names)
+    labels = '"Malicious" or "Benign"' + (' or "Abstain"' if p.abstain is not None else "")
+    points = [
+        f"right label {_points(p.right)}",
+        f"Malicious on a harmless flow {_points(p.false_alarm)}",
+        f"Benign on an attack {_points(p.missed)}",
+    ]
+    if p.right > p.false_alarm:
+        times = (p.right - p.missed) / (p.right - p.false_alarm)
+        points[-1] += f", so a missed attack costs {_points(times)} times a false alarm"
+    if p.abstain is not None:
+        points.append(f"Abstain {_points(p.abstain)} for sure")
+    lines = [
+        "Decide whether a network connection belongs to an attack. Reply in this form:",
+        f'{{"label": {labels}, "confidence": 0.0 to 1.0, "rationale": "short reason"}}',
+        "confidence = the probability that your label is right.",
+        f"Points: {'; '.join(points)}.",
+    ]
+    if p.calibration:
+        lines.append(
+            f"A label also earns up to {_points(p.calibration)} for an honest confidence (Brier score)."
+        )
+    return "\n".join(lines)
 
 
 def render_flow(flow: Flow, fields: Sequence[str] = FLOW_LINE) -> str:
@@ -163,28 +135,32 @@ def render_flow(flow: Flow, fields: Sequence[str] = FLOW_LINE) -> str:
     return " ".join(parts)
 
 
-def render_window(history: Sequence[Flow], flow: Flow, *, hidden: Collection[str] = frozenset()) -> str:
+def render_window(history: Sequence[Flow], flow: Flow, hidden: Collection[str] = ()) -> str:
     """The host's earlier flows as a table, oldest first with their age in seconds, then the flow to judge.
 
     The source address gets a column only where an earlier flow has another one than the flow to judge.
 
+    Args:
+        history: earlier flows, oldest first.
+        flow: the flow to judge.
+        hidden: fields that are masked; nothing is said of them.
+
     Raises:
-        DataError: a time or an address is missing, or an earlier flow is later than the flow to judge.
+        DataError: a time or source address is missing without being hidden, or a flow is not earlier.
     """
-    _require_window_fields((*history, flow))
-    columns = [name for name in HISTORY_COLUMNS if name not in hidden and _any_value(history, name)]
+    flows = (*history, flow)
+    _require_window_fields(flows, hidden)
+    columns = [name for name in HISTORY_COLUMNS if name not in hidden and _any_value(flows, name)]
     if "src" not in hidden and any(earlier.src != flow.src for earlier in history):
         columns.insert(0, "src")
-    lines = ["Earlier connections of the same host, oldest first (ago = seconds before the one to judge):"]
-    if history:
-        lines.append(" ".join(("ago", *columns)))
-        lines += [
-            " ".join((_age(earlier, flow), *(value_text(earlier, name) for name in columns)))
-            for earlier in history
-        ]
-    else:
-        lines.append("none")
-    return "\n".join((*lines, "", _judged(flow, history, hidden)))
+    rows = [[value_text(earlier, name) for name in columns] for earlier in history]
+    title = "Earlier connections of the same host, oldest first"
+    if "ts" not in hidden:
+        title += " (ago = seconds before the one to judge)"
+        columns.insert(0, "ago")
+        rows = [[_age(earlier, flow), *row] for earlier, row in zip(history, rows, strict=True)]
+    table = [" ".join(cells) for cells in (columns, *rows)] if history else ["none"]
+    return "\n".join((f"{title}:", *table, "", _judged(flow, history, hidden)))
 
 
 def value_text(flow: Flow, name: str) -> str:
@@ -210,16 +186,23 @@ def word(text: str) -> str:
     return re.sub(r"[^!-~]", lambda c: f"\\x{ord(c[0]):02x}", text) or "(empty)"
 
 
+def _masked(example: Example, mask: Collection[str]) -> tuple[Example, frozenset[str]]:
+    """The example without what is masked, and the Flow fields that this hides."""
+    from sv_env_network_logs.data.mask import GROUPS, mask_example  # pulls in pyarrow
+
+    fields = {field for name in mask for field in (GROUPS[name].fields if name in GROUPS else (name,))}
+    return mask_example(example, mask), frozenset(fields)
+
+
 def _judged(flow: Flow, history: Sequence[Flow], hidden: Collection[str]) -> str:
-    """The line to judge, with what is not recorded anywhere and what is hidden named below it."""
-    recorded = [name for name in FLOW_LINE if name not in hidden and _any_value((flow, *history), name)]
-    missing = [name for name in FLOW_LINE if name not in hidden and name not in recorded]
+    """The line to judge; below it the fields that no flow of the prompt has."""
+    open_fields = [name for name in FLOW_LINE if name not in hidden]
+    recorded = [name for name in open_fields if _any_value((flow, *history), name)]
+    missing = [name for name in open_fields if name not in recorded]
     lines = ["Connection to judge (duration in seconds; orig = its source, resp = its destination):"]
     lines.append(render_flow(flow, recorded))
     if missing:
         lines.append(f"Not recorded: {' '.join(missing)}")
-    if hidden:
-        lines.append(f"Hidden: {' '.join(name for name in FLOW_FIELDS if name in hidden)}")
     return "\n".join(lines)
 
 
@@ -227,14 +210,14 @@ def _any_value(flows: Iterable[Flow], name: str) -> bool:
     return any(getattr(flow, name) is not None for flow in flows)
 
 
-def _require_window_fields(flows: Sequence[Flow]) -> None:
+def _require_window_fields(flows: Sequence[Flow], hidden: Collection[str]) -> None:
     for index, flow in enumerate(flows):
-        lacking = [name for name in ("ts", "src", "dst") if getattr(flow, name) is None]
+        lacking = [name for name in ("ts", "src") if name not in hidden and getattr(flow, name) is None]
         if lacking:
             raise DataError(
-                f"the window view needs times and addresses, and {', '.join(lacking)} is missing",
-                where=f"flow {index + 1} of the window",
-                hint="Use --view flow with this source",
+                f"the window view needs times and source addresses, and {' and '.join(lacking)} is missing",
+                where=f"flow {index + 1} of {len(flows)} in the window",
+                hint="Use the flow view with this source",
             )
 
 

@@ -5,12 +5,14 @@ Flow fields are filled only where the meaning is the same:
     packets are out of order; a negative duration has no value.
   - packet counts by direction are the same quantity as Zeek's.
   - ports, addresses and protocol (a number here, a name in a Flow) likewise, where the file has them.
-  - `Timestamp` fills `ts` only in ISO form, which the corrected releases write in UTC. The original day/month form
-    is the testbed's local clock, twelve hours without AM or PM, so it is no instant and stays out.
-Byte totals are not mapped: CICFlowMeter counts Ethernet padding and retransmissions as payload, Zeek does not.
+  - `Timestamp` fills `ts` only in ISO form, which the corrected releases write in UTC. The original
+    day/month form is the testbed's local clock, twelve hours without AM or PM, so it is no instant and
+    stays out.
+Byte totals are not mapped: CICFlowMeter counts Ethernet padding and retransmissions as payload, Zeek does
+not.
 
-Everything else goes to `extra` under its own trimmed name. Infinity and NaN (0/0 and x/0 in rates of flows with no
-duration) have no value. The second `Fwd Header Length` column repeats the first and is left out.
+Everything else goes to `extra` under its own trimmed name. Infinity and NaN (0/0 and x/0 in rates of flows
+with no duration) have no value. The second `Fwd Header Length` column repeats the first and is left out.
 
 Known shortcuts, documented and not removed (mask them to measure their effect): the destination port, and the
 initial TCP windows, which betray the operating system of the one attacking host.
@@ -32,8 +34,8 @@ PROTOCOLS = {
     1: "icmp", 2: "igmp", 4: "ipip", 6: "tcp", 17: "udp", 41: "ipv6", 47: "gre", 50: "esp", 51: "ah",
     58: "ipv6-icmp", 88: "eigrp", 89: "ospf", 103: "pim", 112: "vrrp", 132: "sctp",
 }  # fmt: skip
-"""Names from IANA's protocol-numbers registry; any other number n becomes "ip-n". 0 is what CICFlowMeter writes
-for a packet that it could not classify, so it is "ip-0" and not IANA's HOPOPT."""
+"""Names from IANA's protocol-numbers registry; any other number n becomes "ip-n". 0 is what CICFlowMeter
+writes for a packet that it could not classify, so it is "ip-0" and not IANA's HOPOPT."""
 
 
 def _protocol(column: Any, _: Marks) -> Any:
@@ -79,26 +81,29 @@ MICROSECONDS = Kind("duration", pa.float64(), kinds.MEASURE.text, _microseconds)
 TIMESTAMP = Kind("timestamp", pa.string(), re.compile(f"{_ISO}|{_CLOCK}"), _timestamp)
 
 _SHARED = """
-Fwd Packet Length Max|Fwd Packet Length Min|Fwd Packet Length Mean|Fwd Packet Length Std|Bwd Packet Length Max|
-Bwd Packet Length Min|Bwd Packet Length Mean|Bwd Packet Length Std|Flow Bytes/s|Flow Packets/s|Flow IAT Mean|
-Flow IAT Std|Flow IAT Max|Flow IAT Min|Fwd IAT Total|Fwd IAT Mean|Fwd IAT Std|Fwd IAT Max|Fwd IAT Min|Bwd IAT Total|
-Bwd IAT Mean|Bwd IAT Std|Bwd IAT Max|Bwd IAT Min|Fwd PSH Flags|Bwd PSH Flags|Fwd URG Flags|Bwd URG Flags|
-Fwd Header Length|Bwd Header Length|Fwd Packets/s|Bwd Packets/s|Packet Length Mean|Packet Length Std|
-Packet Length Variance|FIN Flag Count|SYN Flag Count|RST Flag Count|PSH Flag Count|ACK Flag Count|URG Flag Count|
-CWE Flag Count|ECE Flag Count|Down/Up Ratio|Average Packet Size|Subflow Fwd Packets|Subflow Fwd Bytes|
-Subflow Bwd Packets|Subflow Bwd Bytes|Active Mean|Active Std|Active Max|Active Min|Idle Mean|Idle Std|Idle Max|Idle Min
+Fwd Packet Length Max|Fwd Packet Length Min|Fwd Packet Length Mean|Fwd Packet Length Std|
+Bwd Packet Length Max|Bwd Packet Length Min|Bwd Packet Length Mean|Bwd Packet Length Std|
+Flow Bytes/s|Flow Packets/s|Flow IAT Mean|Flow IAT Std|Flow IAT Max|Flow IAT Min|Fwd IAT Total|
+Fwd IAT Mean|Fwd IAT Std|Fwd IAT Max|Fwd IAT Min|Bwd IAT Total|Bwd IAT Mean|Bwd IAT Std|
+Bwd IAT Max|Bwd IAT Min|Fwd PSH Flags|Bwd PSH Flags|Fwd URG Flags|Bwd URG Flags|Fwd Header Length|
+Bwd Header Length|Fwd Packets/s|Bwd Packets/s|Packet Length Mean|Packet Length Std|
+Packet Length Variance|FIN Flag Count|SYN Flag Count|RST Flag Count|PSH Flag Count|ACK Flag Count|
+URG Flag Count|CWE Flag Count|ECE Flag Count|Down/Up Ratio|Average Packet Size|Subflow Fwd Packets|
+Subflow Fwd Bytes|Subflow Bwd Packets|Subflow Bwd Bytes|Active Mean|Active Std|Active Max|
+Active Min|Idle Mean|Idle Std|Idle Max|Idle Min
 """
 _ORIGINAL = """
-Total Length of Fwd Packets|Total Length of Bwd Packets|Min Packet Length|Max Packet Length|Avg Fwd Segment Size|
-Avg Bwd Segment Size|Fwd Avg Bytes/Bulk|Fwd Avg Packets/Bulk|Fwd Avg Bulk Rate|Bwd Avg Bytes/Bulk|
-Bwd Avg Packets/Bulk|Bwd Avg Bulk Rate|Init_Win_bytes_forward|Init_Win_bytes_backward|act_data_pkt_fwd|
-min_seg_size_forward
+Total Length of Fwd Packets|Total Length of Bwd Packets|Min Packet Length|Max Packet Length|
+Avg Fwd Segment Size|Avg Bwd Segment Size|Fwd Avg Bytes/Bulk|Fwd Avg Packets/Bulk|Fwd Avg Bulk Rate|
+Bwd Avg Bytes/Bulk|Bwd Avg Packets/Bulk|Bwd Avg Bulk Rate|Init_Win_bytes_forward|
+Init_Win_bytes_backward|act_data_pkt_fwd|min_seg_size_forward
 """
 _CORRECTED = """
-Total Length of Fwd Packet|Total Length of Bwd Packet|Fwd RST Flags|Bwd RST Flags|Packet Length Min|Packet Length Max|
-CWR Flag Count|Fwd Segment Size Avg|Bwd Segment Size Avg|Fwd Bytes/Bulk Avg|Fwd Packet/Bulk Avg|Fwd Bulk Rate Avg|
-Bwd Bytes/Bulk Avg|Bwd Packet/Bulk Avg|Bwd Bulk Rate Avg|FWD Init Win Bytes|Bwd Init Win Bytes|Fwd Act Data Pkts|
-Fwd Seg Size Min|ICMP Code|ICMP Type|Total TCP Flow Time
+Total Length of Fwd Packet|Total Length of Bwd Packet|Fwd RST Flags|Bwd RST Flags|Packet Length Min|
+Packet Length Max|CWR Flag Count|Fwd Segment Size Avg|Bwd Segment Size Avg|Fwd Bytes/Bulk Avg|
+Fwd Packet/Bulk Avg|Fwd Bulk Rate Avg|Bwd Bytes/Bulk Avg|Bwd Packet/Bulk Avg|Bwd Bulk Rate Avg|
+FWD Init Win Bytes|Bwd Init Win Bytes|Fwd Act Data Pkts|Fwd Seg Size Min|ICMP Code|ICMP Type|
+Total TCP Flow Time
 """
 
 

@@ -1,8 +1,8 @@
 """Kinds: what one field of a file may hold, as a vectorised check and as a pattern to find a culprit with.
 
-A file is parsed column by column (fast, but a failure does not say where). A `Kind` therefore has two faces that
-must agree: `convert` checks and types a whole column, naming the first bad row; `text` matches a single field
-and is used only after a failure, to find the line and column at fault.
+A file is parsed column by column (fast, but a failure does not say where). A `Kind` therefore has two faces
+that must agree: `convert` checks and types a whole column, naming the first bad row; `text` matches a
+single field and is used only after a failure, to find the line and column at fault.
 """
 
 import ipaddress

@@ -78,9 +78,9 @@ def _known_parts(detail: str) -> str:
 _CIC = {
     re.sub(r"[^a-z0-9]+", " ", name.casefold()): name
     for name in (
-        "Bot", "Botnet", "DDoS", "DoS GoldenEye", "DoS Hulk", "DoS Slowhttptest", "DoS slowloris", "FTP-Patator",
-        "Heartbleed", "Infiltration", "Infiltration - Portscan", "PortScan", "SSH-Patator",
-        "Web Attack - Brute Force", "Web Attack - Sql Injection", "Web Attack - XSS",
+        "Bot", "Botnet", "DDoS", "DoS GoldenEye", "DoS Hulk", "DoS Slowhttptest", "DoS slowloris",
+        "FTP-Patator", "Heartbleed", "Infiltration", "Infiltration - Portscan", "PortScan",
+        "SSH-Patator", "Web Attack - Brute Force", "Web Attack - Sql Injection", "Web Attack - XSS",
     )
 }  # fmt: skip
 
@@ -112,13 +112,14 @@ def cicids(texts: tuple[str, ...], attempted: Attempted = "benign") -> Verdict:
 _UNSW = {
     name.casefold(): name
     for name in (
-        "Analysis", "Backdoor", "DoS", "Exploits", "Fuzzers", "Generic", "Reconnaissance", "Shellcode", "Worms",
+        "Analysis", "Backdoor", "DoS", "Exploits", "Fuzzers", "Generic", "Reconnaissance",
+        "Shellcode", "Worms",
     )
 } | {"backdoors": "Backdoor"}  # fmt: skip
 
 
 def unsw(texts: tuple[str, ...], attempted: Attempted = "benign") -> Verdict:
-    """UNSW-NB15: attack_cat (Normal or blank for ordinary flows; "Backdoors" in the raw files) and label 0/1."""
+    """UNSW-NB15: attack_cat (Normal or blank for ordinary flows, "Backdoors" in the raw files), label 0/1."""
     category, flag = (text.strip() for text in texts)
     if flag not in ("0", "1"):
         raise ValueError(f"holds label {flag!r}, which is not 0 or 1")

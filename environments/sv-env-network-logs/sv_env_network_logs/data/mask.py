@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from sv_env_network_logs.flows import Example, Flow
+from sv_env_network_logs.flows import FLOW_FIELDS, Example, Flow
 from sv_shared.errors import UsageError
 
 
@@ -45,37 +45,36 @@ GROUPS: Mapping[str, Group] = {
 }
 """What can be hidden. "ttl" and "tcp-window" are the known shortcuts of UNSW-NB15 and CIC-IDS-2017."""
 EXTRA = "extra"
-"""The further group that hides every extra feature."""
+"""The group of every extra feature."""
 
 
-def check_mask(groups: Collection[str]) -> frozenset[str]:
-    """The groups, if all of them exist.
+def check_mask(names: Collection[str]) -> frozenset[str]:
+    """The names, if each is a group, a Flow field, or "extra".
 
     Raises:
         UsageError: names the first unknown one and lists those that exist.
     """
-    for name in sorted(groups):
-        if name not in GROUPS and name != EXTRA:
-            raise UsageError(f"unknown mask {name!r}", hint=f"Masks: {', '.join([*sorted(GROUPS), EXTRA])}")
-    return frozenset(groups)
+    known = [*GROUPS, EXTRA, *FLOW_FIELDS]
+    unknown = next((name for name in sorted(names) if name not in known), None)
+    if unknown is not None:
+        raise UsageError(f"unknown mask {unknown!r}", hint=f"Use any of: {', '.join(dict.fromkeys(known))}")
+    return frozenset(names)
 
 
-def mask_flow(flow: Flow, groups: Collection[str]) -> Flow:
-    """The flow with the groups' fields None and their extra features gone."""
-    chosen = [GROUPS[name] for name in sorted(check_mask(groups) - {EXTRA})]
-    hidden = {name for group in chosen for name in group.extra}
-    extra = (
-        {} if EXTRA in groups else {name: value for name, value in flow.extra.items() if name not in hidden}
-    )
-    return replace(flow, extra=extra, **{name: None for group in chosen for name in group.fields})
+def mask_flow(flow: Flow, names: Collection[str]) -> Flow:
+    """The flow with the named fields and groups None, and their extra features gone."""
+    groups = [GROUPS.get(name, Group((name,))) for name in sorted(check_mask(names) - {EXTRA})]
+    hidden = {name for group in groups for name in group.extra}
+    extra = {} if EXTRA in names else {key: value for key, value in flow.extra.items() if key not in hidden}
+    return replace(flow, extra=extra, **{name: None for group in groups for name in group.fields})
 
 
-def mask_example(example: Example, groups: Collection[str]) -> Example:
-    """The example with its flow and its history masked; labels and metadata stay."""
-    if not check_mask(groups):
+def mask_example(example: Example, names: Collection[str]) -> Example:
+    """The example with its flow and its history masked; label and metadata stay."""
+    if not check_mask(names):
         return example
     return replace(
         example,
-        flow=mask_flow(example.flow, groups),
-        history=tuple(mask_flow(flow, groups) for flow in example.history),
+        flow=mask_flow(example.flow, names),
+        history=tuple(mask_flow(flow, names) for flow in example.history),
     )

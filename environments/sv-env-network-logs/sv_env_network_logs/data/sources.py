@@ -40,7 +40,8 @@ def open_dataset(
         fetch: (hub id, revision) -> local folder.
 
     Raises:
-        DataError: nothing there, or a file that is damaged or of an unknown layout; names file, line and column.
+        DataError: nothing there, or a file that is damaged or of an unknown layout; names file, line and
+            column.
         UsageError: an unknown value of `split` or `attempted`.
     """
     if attempted not in ATTEMPTED:
@@ -106,7 +107,7 @@ def _check_one_family(paths: Sequence[Path], loaded: Sequence[Loaded]) -> None:
         seen[one.sha256] = path
         if one.schema.name != loaded[0].schema.name:
             raise DataError(
-                f"the folder mixes layouts: this file is {one.schema.name}, {paths[0]} is {loaded[0].schema.name}",
+                f"the folder mixes layouts: this is {one.schema.name}, {paths[0]} is {loaded[0].schema.name}",
                 where=str(path),
                 hint="Load one of them at a time",
             )

@@ -23,8 +23,9 @@ def assign_splits(
 ) -> dict[str, Split]:
     """Each capture's split.
 
-    Captures are put in the order of the hash of their names and cut by the fractions, so the assignment depends on
-    the names alone. From three captures on no split is empty. Two give train and test; a single one is test.
+    Captures are put in the order of the hash of their names and cut by the fractions, so the assignment
+    depends on the names alone. From three captures on no split is empty. Two give train and test; a single
+    one is test.
 
     Raises:
         UsageError: fractions that are negative or do not sum to 1.
@@ -34,12 +35,13 @@ def assign_splits(
     names = sorted(set(captures), key=lambda name: hashlib.sha256(name.encode()).digest())
     total = len(names)
     if total < 3:
-        return dict(zip(names, ("test", "train")[:total], strict=True))  # type: ignore[arg-type]
+        return {name: "train" if place else "test" for place, name in enumerate(names)}
     test = min(max(1, round(fractions[2] * total)), total - 2)
     dev = min(max(1, round(fractions[1] * total)), total - test - 1)
-    sizes = {"test": test, "dev": dev, "train": total - test - dev}
-    order: list[Split] = [split for split in ("test", "dev", "train") for _ in range(sizes[split])]  # type: ignore[misc]
-    return dict(zip(names, order, strict=True))
+    return {
+        name: "test" if place < test else "dev" if place < test + dev else "train"
+        for place, name in enumerate(names)
+    }
 
 
 def take_split(table: FlowTable, split: str, fractions: tuple[float, float, float] = FRACTIONS) -> FlowTable:
@@ -51,14 +53,13 @@ def take_split(table: FlowTable, split: str, fractions: tuple[float, float, floa
     """
     if split not in SPLITS:
         raise UsageError(f"unknown split {split!r}", hint=f"Splits: {', '.join(SPLITS)}")
-    chosen = [
-        capture for capture, where in assign_splits(table.captures, fractions).items() if where == split
-    ]
+    splits = assign_splits(table.captures, fractions)
+    chosen = [capture for capture, its in splits.items() if its == split]
     if not chosen:
-        count = len(table.captures)
+        count = len(splits)
+        few = "a single capture is" if count == 1 else f"{count} captures are"
         raise DataError(
-            f"no {split} split: {'a single capture is' if count == 1 else f'{count} captures are'} too few, and rows"
-            " of one capture in two splits would leak",
+            f"no {split} split: {few} too few, and rows of one capture in two splits would leak",
             where=f"{table.provenance.source}, captures: {', '.join(table.captures)}",
             hint="Use its test split, or a source with at least 3 captures",
         )
@@ -93,8 +94,8 @@ def require_both_classes(table: FlowTable, rows: npt.NDArray[np.int64] | None = 
 def select(table: FlowTable, n: int, seed: int, *, both_classes: bool = True) -> npt.NDArray[np.int64]:
     """A uniform sample of row indices without replacement, in random order.
 
-    The sample is a function of `n`, `seed` and the number of rows alone, so neither labels nor the order of the
-    file shape it.
+    The sample is a function of `n`, `seed` and the number of rows alone, so neither labels nor the order of
+    the file shape it.
 
     Args:
         table: the split to draw from.

@@ -17,8 +17,8 @@ ClusterKind = Literal["capture", "host-hour", "row-block"]
 FEW_CAPTURES = 10
 """Below this many captures a cluster is a finer unit."""
 ABSENT = "-"
-"""What stands in Flow.extra for a feature that the source has and this row has not (CIC's Infinity and NaN); the
-prompt shows missing values the same way."""
+"""What stands in Flow.extra for a feature that the source has and this row has not (CIC's Infinity and
+NaN); the prompt shows missing values the same way."""
 BLOCKS_PER_FILE, LONGEST_BLOCK = 50, 1000
 
 
@@ -63,8 +63,8 @@ class FlowTable:
     """Labelled flows in columns.
 
     Attributes:
-        rows: pa.Table in single chunks: Flow fields under their names, `extra:` columns, and `malicious` (bool),
-            `detail`, `capture`, `file` (dictionaries), `line` (int64).
+        rows: pa.Table in single chunks: Flow fields under their names, `extra:` columns, and `malicious`
+            (bool), `detail`, `capture`, `file` (dictionaries), `line` (int64).
         provenance: where they come from.
     """
 
@@ -171,13 +171,12 @@ class FlowTable:
         """What a run's metadata says about the data; plain JSON values.
 
         `rows`, `labels`, `details`, `captures` and `absent` speak of this table; `files` and `skipped` of the
-        whole source. `details` is keyed by the source's own fine labels, "" for none; `absent` counts the rows
-        without a value, by column.
+        whole source. `details` is keyed by the source's own fine labels, "" for none. `absent` counts the
+        rows without a value, by column.
         """
         details = self.rows["detail"].value_counts().to_pylist()
-        absent = {
-            name: column.null_count for name, column in self._extra_columns.items() if column.null_count
-        }
+        columns = {**self._flow_columns, **self._extra_columns}
+        absent = {name: column.null_count for name, column in columns.items() if column.null_count}
         return {
             "id": self.provenance.id,
             "source": self.provenance.source,

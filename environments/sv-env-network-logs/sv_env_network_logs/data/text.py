@@ -1,4 +1,5 @@
-"""Delimited text, a block of whole lines at a time: parsed fast by Arrow, and on failure searched for the culprit."""
+"""Delimited text, a block of whole lines at a time: parsed fast by Arrow, and on failure searched for the
+culprit."""
 
 import csv
 import gzip
@@ -53,8 +54,8 @@ class TextLayout:
         marks: the words for "no value".
         quoted: fields may stand in double quotes (never across lines).
         first_line: the number of the first line after the header.
-        drop: (line without its end, its number) -> None to keep it, a reason to skip and count it, or "" where
-            it is no row at all (a comment); may raise DataError.
+        drop: (line without its end, its number) -> None to keep it, a reason to skip and count it, or ""
+            where it is no row at all (a comment); may raise DataError.
         drop_hints: what the beginning of a line that `drop` could leave out looks like.
     """
 
@@ -117,7 +118,7 @@ def blocks(stream: BinaryIO, rest: bytes, layout: TextLayout) -> Iterator[Block]
 
 
 def _block(data: bytes, lines: Numbers, layout: TextLayout) -> Block:
-    """Leaves out the lines that are no rows; they are rare, so the block is taken apart only where one may be."""
+    """Leaves out lines that are no rows; they are rare, so a block is taken apart only where one may be."""
     is_open = not data.endswith(b"\n")
     if (nul := data.find(b"\0")) >= 0:
         row = data.count(b"\n", 0, nul)
@@ -136,6 +137,7 @@ def _block(data: bytes, lines: Numbers, layout: TextLayout) -> Block:
             numbers.append(int(number))
         elif reason:
             dropped[reason] = dropped.get(reason, 0) + 1
+    is_open = is_open and numbers[-1:] == [int(lines[-1])]
     return Block(b"".join(kept), np.array(numbers, dtype=np.int64), dropped, is_open)
 
 

@@ -1,17 +1,19 @@
 """UNSW-NB15: the 45-column partitions and the raw files of 49 columns without a header.
 
-Column meanings: Moustafa and Slay, "UNSW-NB15: a comprehensive data set for network intrusion detection systems",
-MilCIS 2015, table 2. Filled Flow fields: `dur` (seconds), packet counts by direction, protocol, service, Argus' own
-state word, and in the raw files addresses, ports and `Stime`. `sbytes` and `dbytes` stay in `extra`: Argus counts
-IP-level bytes with the padding of short frames, which is neither Zeek's orig_bytes nor its orig_ip_bytes.
+Column meanings: Moustafa and Slay, "UNSW-NB15: a comprehensive data set for network intrusion detection
+systems", MilCIS 2015, table 2. Filled Flow fields: `dur` (seconds), packet counts by direction, protocol,
+service, Argus' own state word, and in the raw files addresses, ports and `Stime`. `sbytes` and `dbytes`
+stay in `extra`: Argus counts IP-level bytes with the padding of short frames, which is neither Zeek's
+orig_bytes nor its orig_ip_bytes.
 
 `id` is the row's number in the partition and never leaves the loader; nor do `attack_cat` and `label`.
 
-All files come from one testbed, and the official partitions are random draws from the same two days, so the whole
-set is one capture: a test set, never its own training set.
+All files come from one testbed, and the official partitions are random draws from the same two days, so the
+whole set is one capture: a test set, never its own training set.
 
-Known shortcuts, documented and not removed (mask "ttl" to measure their effect): sttl, dttl and ct_state_ttl alone
-separate most attacks, because the traffic generator sent attacks with initial TTLs that normal flows rarely have.
+Known shortcuts, documented and not removed (mask "ttl" to measure their effect): sttl, dttl and
+ct_state_ttl alone separate most attacks, because the traffic generator sent attacks with initial TTLs that
+normal flows rarely have.
 """
 
 from pathlib import PurePath
@@ -34,9 +36,9 @@ _FLOW = {
     "label": Column(LABEL, label=True),
 }
 _SHARED = """
-sbytes dbytes sttl dttl sloss dloss sload dload swin dwin stcpb dtcpb trans_depth sjit djit tcprtt synack ackdat
-is_sm_ips_ports ct_state_ttl ct_flw_http_mthd is_ftp_login ct_ftp_cmd ct_srv_src ct_srv_dst ct_dst_ltm ct_src_ltm
-ct_src_dport_ltm ct_dst_sport_ltm ct_dst_src_ltm
+sbytes dbytes sttl dttl sloss dloss sload dload swin dwin stcpb dtcpb trans_depth sjit djit tcprtt synack
+ackdat is_sm_ips_ports ct_state_ttl ct_flw_http_mthd is_ftp_login ct_ftp_cmd ct_srv_src ct_srv_dst
+ct_dst_ltm ct_src_ltm ct_src_dport_ltm ct_dst_sport_ltm ct_dst_src_ltm
 """
 
 
@@ -82,9 +84,9 @@ RAW = Schema(
 
 _RAW_NAMES = """
 srcip sport dstip dsport proto state dur sbytes dbytes sttl dttl sloss dloss service Sload Dload Spkts Dpkts
-swin dwin stcpb dtcpb smeansz dmeansz trans_depth res_bdy_len Sjit Djit Stime Ltime Sintpkt Dintpkt tcprtt synack
-ackdat is_sm_ips_ports ct_state_ttl ct_flw_http_mthd is_ftp_login ct_ftp_cmd ct_srv_src ct_srv_dst ct_dst_ltm
-ct_src_ltm ct_src_dport_ltm ct_dst_sport_ltm ct_dst_src_ltm attack_cat Label
+swin dwin stcpb dtcpb smeansz dmeansz trans_depth res_bdy_len Sjit Djit Stime Ltime Sintpkt Dintpkt tcprtt
+synack ackdat is_sm_ips_ports ct_state_ttl ct_flw_http_mthd is_ftp_login ct_ftp_cmd ct_srv_src ct_srv_dst
+ct_dst_ltm ct_src_ltm ct_src_dport_ltm ct_dst_sport_ltm ct_dst_src_ltm attack_cat Label
 """
 RAW_HEADER: tuple[str, ...] = tuple(_RAW_NAMES.split())
 """The column names of the raw files, which have no header line (NUSW-NB15_features.csv of the release)."""

@@ -13,9 +13,10 @@ NEEDED = ("src", "ts")
 class Windows:
     """Looks up each flow's recent past: one sort for the whole table, then a binary search a flow.
 
-    The past of a flow are the last `flows` flows of the same `src` in the same capture that began before it (not
-    at the same instant) and at most `seconds` before. A past flow's duration and counts are those of its complete
-    record, which an analyst reading the log afterwards has; they may have been completed after the flow began.
+    The past of a flow are the last `flows` flows of the same `src` in the same capture that began before it
+    (not at the same instant) and at most `seconds` before. A past flow's duration and counts are those of
+    its complete record, which an analyst reading the log afterwards has; they may have been completed after
+    the flow began.
 
     Args:
         table: the whole source or a whole split; not a selection, since the past lies in unselected rows.

@@ -1,8 +1,8 @@
 """IoT-23 as Zeek writes it: conn.log.labeled with its `#` header.
 
 The header's grammar: https://docs.zeek.org/en/master/log-formats.html (TSV logs). Two label layouts occur. In
-IoT-23 the last field is one field, named `tunnel_parents   label   detailed-label` and joined by three blanks in
-header, types and rows alike; newer Stratosphere logs have tabs and `detailedlabel`.
+IoT-23 the last field is one field, named `tunnel_parents   label   detailed-label` and joined by three
+blanks in header, types and rows alike; newer Stratosphere logs have tabs and `detailedlabel`.
 """
 
 import re
@@ -25,21 +25,28 @@ PROTOCOL = words("protocol", lower=True)
 SERVICE = words("service", lower=True)
 HISTORY = words("history", pattern=re.compile(r"[A-Za-z^]{1,256}"))
 
+COUNTS = (
+    "orig_bytes", "resp_bytes", "missed_bytes", "orig_pkts", "orig_ip_bytes", "resp_pkts", "resp_ip_bytes",
+)  # fmt: skip
 DETAILS = ("detailed-label", "detailedlabel", "detailed_label")
 FUSED = tuple(f"tunnel_parents   label   {name}" for name in DETAILS)
 
 
-def conn_columns(*, count: Kind = COUNT, port: Kind = PORT) -> dict[str, Column]:
+def conn_columns(count: Kind = COUNT) -> dict[str, Column]:
     """The columns of a conn.log without its labels, by name."""
     flow = {
-        "ts": ("ts", TIME), "id.orig_h": ("src", ADDRESS), "id.orig_p": ("src_port", port),
-        "id.resp_h": ("dst", ADDRESS), "id.resp_p": ("dst_port", port), "proto": ("proto", PROTOCOL),
-        "service": ("service", SERVICE), "duration": ("duration", SECONDS), "orig_bytes": ("orig_bytes", count),
-        "resp_bytes": ("resp_bytes", count), "conn_state": ("conn_state", STATE),
-        "missed_bytes": ("missed_bytes", count), "history": ("history", HISTORY),
-        "orig_pkts": ("orig_pkts", count), "orig_ip_bytes": ("orig_ip_bytes", count),
-        "resp_pkts": ("resp_pkts", count), "resp_ip_bytes": ("resp_ip_bytes", count),
-    }  # fmt: skip
+        "ts": ("ts", TIME),
+        "id.orig_h": ("src", ADDRESS),
+        "id.orig_p": ("src_port", PORT),
+        "id.resp_h": ("dst", ADDRESS),
+        "id.resp_p": ("dst_port", PORT),
+        "proto": ("proto", PROTOCOL),
+        "service": ("service", SERVICE),
+        "duration": ("duration", SECONDS),
+        "conn_state": ("conn_state", STATE),
+        "history": ("history", HISTORY),
+    }
+    flow |= {name: (name, count) for name in COUNTS}
     return {name: Column(kind, flow=field) for name, (field, kind) in flow.items()}
 
 
@@ -51,14 +58,20 @@ _NEWER = (
 )  # fmt: skip
 LABEL = Column(LABEL_TEXT, label=True)
 
-_TYPES: Mapping[str, tuple[str, ...]] = {
-    "ts": ("time",), "uid": ("string",), "id.orig_h": ("addr",), "id.orig_p": ("port",), "id.resp_h": ("addr",),
-    "id.resp_p": ("port",), "proto": ("enum",), "service": ("string", "set[string]"), "duration": ("interval",),
-    "orig_bytes": ("count",), "resp_bytes": ("count",), "conn_state": ("string",), "local_orig": ("bool",),
-    "local_resp": ("bool",), "missed_bytes": ("count",), "history": ("string",), "orig_pkts": ("count",),
-    "orig_ip_bytes": ("count",), "resp_pkts": ("count",), "resp_ip_bytes": ("count",),
-    "tunnel_parents": ("set[string]", "table[string]"), "label": ("string",),
-} | dict.fromkeys(DETAILS, ("string",))  # fmt: skip
+_TYPES: dict[str, tuple[str, ...]] = {
+    "ts": ("time",),
+    "id.orig_h": ("addr",),
+    "id.resp_h": ("addr",),
+    "id.orig_p": ("port",),
+    "id.resp_p": ("port",),
+    "proto": ("enum",),
+    "service": ("string", "set[string]"),
+    "duration": ("interval",),
+    "local_orig": ("bool",),
+    "local_resp": ("bool",),
+    "tunnel_parents": ("set[string]", "table[string]"),
+} | dict.fromkeys(("uid", "conn_state", "history", "label", *DETAILS), ("string",))
+_TYPES |= dict.fromkeys(COUNTS, ("count",))
 
 
 def capture_of(path: PurePath) -> str:
@@ -69,7 +82,7 @@ def capture_of(path: PurePath) -> str:
 
 def _fused_verdict(texts: tuple[str, ...], attempted: Attempted) -> Verdict:
     parts = texts[0].split("   ")
-    if len(parts) != 3:
+    if len(parts) != 3 or "" in parts:
         raise ValueError(f"holds {texts[0][:60]!r}, which is not three values joined by three blanks")
     return iot23((parts[1], parts[2]), attempted)
 

@@ -90,10 +90,8 @@ def to_flows(
     """The connections as Flows, between the given addresses at the given times (seconds since the epoch)."""
     names = list(categories())
     numbers = [columns.numbers[field].tolist() for field in CHAIN]
-    rows = zip(
-        columns.category.tolist(), columns.src_port.tolist(), columns.dst_port.tolist(), columns.header.tolist(),
-        sources, destinations, times, *numbers, strict=True,
-    )  # fmt: skip
+    codes = [getattr(columns, name).tolist() for name in ("category", "src_port", "dst_port", "header")]
+    rows = zip(*codes, sources, destinations, times, *numbers, strict=True)
     return [_flow(names[code], *rest) for code, *rest in rows]
 
 
@@ -121,13 +119,13 @@ def from_flows(flows: Sequence[Flow]) -> Columns:
     columns = empty(len(flows))
     for row, flow in enumerate(flows):
         code = codes.get((flow.proto or "", flow.service, Ending(flow.conn_state or "", flow.history or "")))
-        pkts, payload, total = flow.orig_pkts, flow.orig_bytes, flow.orig_ip_bytes
-        if code is None or not pkts or payload is None or total is None or flow.dst is None:
+        numbers = [getattr(flow, field) for field in ("src_port", "dst_port", "orig_ip_bytes", *CHAIN)]
+        if code is None or flow.dst is None or None in numbers or not flow.orig_pkts:
             raise DataError("not a connection of the synthetic recipe", where=f"flow {row}")
-        columns.category[row] = code
-        columns.src_port[row], columns.dst_port[row] = flow.src_port, flow.dst_port
-        columns.header[row] = (total - payload) // pkts
-        columns.lan[row] = is_lan(flow.dst)
-        for field in CHAIN:
-            columns.numbers[field][row] = getattr(flow, field)
+        src_port, dst_port, total, *chain = numbers
+        columns.category[row], columns.lan[row] = code, is_lan(flow.dst)
+        columns.src_port[row], columns.dst_port[row] = src_port, dst_port
+        for field, value in zip(CHAIN, chain, strict=True):
+            columns.numbers[field][row] = value
+        columns.header[row] = (total - columns.numbers["orig_bytes"][row]) // flow.orig_pkts
     return columns

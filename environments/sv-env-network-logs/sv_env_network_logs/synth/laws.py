@@ -17,8 +17,6 @@ from sv_env_network_logs.render import round_seconds
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Numbers = Mapping[str, Floats]
-"""Numeric fields drawn so far, by Flow field name."""
 
 MSS = 1460
 """Largest payload of one packet over Ethernet with plain IPv4 and TCP headers, in bytes."""
@@ -26,6 +24,9 @@ MSS = 1460
 Field = Literal["orig_pkts", "resp_pkts", "orig_bytes", "resp_bytes", "duration"]
 CHAIN: tuple[Field, ...] = ("orig_pkts", "resp_pkts", "orig_bytes", "resp_bytes", "duration")
 """The order in which a flow's numbers are drawn: each may depend on those before it."""
+
+Numbers = Mapping[Field, Floats]
+"""The numeric fields drawn so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def draw(field: Field, laws: Laws, numbers: Numbers, n: int, rng: np.random.Gene
     if isinstance(law, Fixed):
         return np.full(n, np.nan if law.value is None else law.value)
     if isinstance(law, Multiple):
-        return numbers[law.of] * law.factor
+        return np.asarray(numbers[law.of] * law.factor)
     centre, (low, high) = _centre(law, laws, numbers, n), _range(field, law, numbers, n)
     if field != "duration":
         return draw_count(centre, law.noise, low, high, rng)
@@ -91,18 +92,23 @@ def mass(field: Field, laws: Laws, numbers: Numbers) -> Floats:
     """The probability of each displayed value of `field` given the numbers before it; 0 outside the range."""
     law, values = laws[field], numbers[field]
     if isinstance(law, Fixed):
-        return (np.isnan(values) if law.value is None else values == law.value).astype(np.float64)
+        return np.asarray(np.isnan(values) if law.value is None else values == law.value, dtype=np.float64)
     if isinstance(law, Multiple):
-        return (values == numbers[law.of] * law.factor).astype(np.float64)
+        return np.asarray(values == numbers[law.of] * law.factor, dtype=np.float64)
     centre, (low, high) = _centre(law, laws, numbers, len(values)), _range(field, law, numbers, len(values))
     if field != "duration":
         return count_mass(values, centre, law.noise, low, high)
     return _interval_share(*_displayed_as(values), centre, law.noise, low, high)
 
 
-def draw_count(centre: Floats, noise: Floats | float, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
+def draw_count(
+    centre: Floats, noise: Floats | float, low: Floats, high: Floats, rng: np.random.Generator
+) -> Floats:
     """Whole numbers from `low` (>= 1) to `high`: a log-normal with ln-mean `centre`, cut, then rounded."""
-    return np.clip(np.rint(_lognormal_between(centre, noise, low - 0.5, high + 0.5, rng)), low, high)
+    values: Floats = np.clip(
+        np.rint(_lognormal_between(centre, noise, low - 0.5, high + 0.5, rng)), low, high
+    )
+    return values
 
 
 def count_mass(values: Floats, centre: Floats, noise: Floats | float, low: Floats, high: Floats) -> Floats:
@@ -115,7 +121,8 @@ def _interval_share(
 ) -> Floats:
     """P(start < X <= end | low < X <= high) for ln X ~ N(centre, noise^2); 0 where that is undefined."""
     inside = _lognormal_interval(np.clip(start, low, high), np.clip(end, low, high), centre, noise)
-    return np.nan_to_num(inside / _lognormal_interval(low, high, centre, noise), nan=0.0)
+    shares: Floats = np.nan_to_num(inside / _lognormal_interval(low, high, centre, noise), nan=0.0)
+    return shares
 
 
 def _lognormal_interval(low: Floats, high: Floats, centre: Floats, noise: Floats | float) -> Floats:
@@ -134,7 +141,8 @@ def _lognormal_between(
     flipped = a > 0
     floor, ceiling = ndtr(np.where(flipped, -b, a)), ndtr(np.where(flipped, -a, b))
     z = ndtri(floor + rng.random(len(centre)) * (ceiling - floor))
-    return np.clip(np.exp(centre + noise * np.where(flipped, -z, z)), low, high)
+    draws: Floats = np.clip(np.exp(centre + noise * np.where(flipped, -z, z)), low, high)
+    return draws
 
 
 def _centre(law: Amount, laws: Laws, numbers: Numbers, n: int) -> Floats:
@@ -144,14 +152,16 @@ def _centre(law: Amount, laws: Laws, numbers: Numbers, n: int) -> Floats:
         source = laws[parent]
         if isinstance(source, Amount):
             shift += pull * (np.log(numbers[parent]) - np.log(source.median)) / source.spread
-    return np.log(law.median) + law.spread * shift
+    return np.asarray(np.log(law.median) + law.spread * shift)
 
 
 def _range(field: Field, law: Amount, numbers: Numbers, n: int) -> tuple[Floats, Floats]:
     """The valid range of each row, both ends included."""
     high = np.full(n, law.high)
     if law.per_packet is not None:
-        high = np.minimum(high, law.per_packet * numbers["orig_pkts" if field == "orig_bytes" else "resp_pkts"])
+        high = np.minimum(
+            high, law.per_packet * numbers["orig_pkts" if field == "orig_bytes" else "resp_pkts"]
+        )
     return np.full(n, law.low), np.maximum(high, law.low)
 
 

@@ -1,15 +1,15 @@
 """The flow view's model: a label, a scenario, a place, a conduct; all masses are exact."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from sv_env_network_logs.synth.columns import Columns, categories, empty, fill
 from sv_env_network_logs.synth.laws import CHAIN, Bools, Floats, Ints, draw, mass
-from sv_env_network_logs.synth.scenarios import Pattern, PortRange, Scenario, Stack
+from sv_env_network_logs.synth.scenarios import Pattern, PortRange, Scenario
 
 
-def draw_scenarios(
-    group: tuple[Scenario, ...], malicious: Bools, rng: np.random.Generator
-) -> Ints:
+def draw_scenarios(group: tuple[Scenario, ...], malicious: Bools, rng: np.random.Generator) -> Ints:
     """The index into `group` of a scenario for each row, given the row's label."""
     weights = np.array([scenario.weight for scenario in group])
     attacks = np.array([scenario.label == "Malicious" for scenario in group])
@@ -40,7 +40,8 @@ def draw_ports(scenario: Scenario, n: int, rng: np.random.Generator) -> Ints:
     ranges = list(scenario.ports)
     low, high = np.array([(r.low, r.high) for r in ranges]).T
     picks = _pick(np.array(list(scenario.ports.values())), n, rng)
-    return rng.integers(low[picks], high[picks] + 1)
+    drawn: Ints = rng.integers(low[picks], high[picks] + 1)
+    return drawn
 
 
 def masses(group: tuple[Scenario, ...], columns: Columns) -> Floats:
@@ -57,7 +58,7 @@ def masses(group: tuple[Scenario, ...], columns: Columns) -> Floats:
 
 def port_mass(scenario: Scenario, numbers: Ints) -> Floats:
     """P(destination port | scenario)."""
-    return _range_mass(scenario.ports, numbers)
+    return _range_mass(scenario.ports, numbers) / sum(scenario.ports.values())
 
 
 def lan_mass(scenario: Scenario, lan: Bools) -> Floats:
@@ -77,7 +78,9 @@ def conduct_mass(
     for pattern in scenario.patterns.values():
         table = np.zeros(len(categories()))
         for ending, weight in pattern.endings.items():
-            table[categories()[scenario.proto, pattern.service, ending]] = weight / sum(pattern.endings.values())
+            table[categories()[scenario.proto, pattern.service, ending]] = weight / sum(
+                pattern.endings.values()
+            )
         ending_mass = table[columns.category]
         rows = np.flatnonzero(ending_mass if relevant is None else ending_mass * relevant)
         if not len(rows):
@@ -111,26 +114,20 @@ def _draw_pattern(scenario: Scenario, pattern: Pattern, n: int, rng: np.random.G
 
 def _stack_mass(scenario: Scenario, pattern: Pattern, columns: Columns) -> Floats:
     total = sum(scenario.stacks.values())
-    return sum(
-        (
-            (weight / total) * (columns.header == _header(stack, pattern)) * _range_mass({stack: 1.0}, columns.src_port)
-            for stack, weight in scenario.stacks.items()
-        ),
-        np.zeros(len(columns)),
-    )
+    result = np.zeros(len(columns))
+    for stack, weight in scenario.stacks.items():
+        header = stack.syn_header if pattern.opening_only else stack.header
+        fitting = columns.header == header
+        result += fitting * _range_mass({PortRange(stack.low, stack.high): weight / total}, columns.src_port)
+    return result
 
 
-def _header(stack: Stack, pattern: Pattern) -> int:
-    return stack.syn_header if pattern.opening_only else stack.header
-
-
-def _range_mass(ranges: "dict[PortRange, float] | dict[Stack, float]", numbers: Ints) -> Floats:
-    """The mass of each number under a mixture of uniform ranges."""
-    total = sum(ranges.values())
+def _range_mass(ranges: Mapping[PortRange, float], numbers: Ints) -> Floats:
+    """The mass of each number under a mixture of uniform ranges, whose weights are taken as they are."""
     result = np.zeros(len(numbers))
     for span, weight in ranges.items():
         inside = (numbers >= span.low) & (numbers <= span.high)
-        result += inside * (weight / total / (span.high - span.low + 1))
+        result += inside * (weight / (span.high - span.low + 1))
     return result
 
 

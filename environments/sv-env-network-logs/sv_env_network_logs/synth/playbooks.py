@@ -168,7 +168,16 @@ PLAYBOOKS: tuple[Scenario, ...] = (
     _scan("vertical_scan", "inventory", 0.5, _LOW_PORTS, _LADDER),
     _tcp("ssh_brute_force", "ssh", "ssh", 22, 0.3, 0.1, _GUESSING, Stream(1, 20, 0.3)),
     _tcp("rdp_brute_force", "rdp", "rdp", 3389, 0.4, 0.1, _GUESSING, Stream(2, 30, 0.3)),
-    _tcp("lateral_movement", "file_share", "smb", 445, 1.0, 0.2, _SPREADING, Stream(1, 60, 0.5, one_target=False)),
+    _tcp(
+        "lateral_movement",
+        "file_share",
+        "smb",
+        445,
+        1.0,
+        0.2,
+        _SPREADING,
+        Stream(1, 60, 0.5, one_target=False),
+    ),
     _tcp("c2_beacon", "https", "ssl", 443, 0.02, 0.15, _CHECK_IN, Stream(30, 900, 0.15)),
     _tcp("iot_beacon", "mqtt", "mqtt", 1883, 0.02, 0.15, _KEEP_ALIVE, Stream(30, 900, 0.4)),
     _tcp("exfiltration", "backup", "ssl", 443, 0.05, 0.03, _THEFT, Stream(60, 1800, 0.6)),
@@ -177,4 +186,4 @@ PLAYBOOKS: tuple[Scenario, ...] = (
     _udp("ntp_flood", "ntp", "ntp", 123, 123, 0.1, _CLOCK_FLOOD, Stream(0.1, 10, 0.3)),
     _udp("dns_tunnel", "dns", "dns", 53, 53, 0.4, _TUNNEL, Stream(0.2, 20, 0.4)),
 )
-"""Scans (fast, slow, across hosts, across ports), password guessing, spreading, beacons, theft, floods, tunnel."""
+"""Scans (fast, slow, by host, by port), password guessing, spreading, beacons, theft, floods, a tunnel."""

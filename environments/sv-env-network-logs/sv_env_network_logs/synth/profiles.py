@@ -131,7 +131,14 @@ def _tcp(
 
 
 def _udp(
-    name: str, weight: float, service: str | None, low: int, high: int, lan: float, numbers: Laws, stream: Stream
+    name: str,
+    weight: float,
+    service: str | None,
+    low: int,
+    high: int,
+    lan: float,
+    numbers: Laws,
+    stream: Stream,
 ) -> Scenario:
     """A UDP exchange with ports `low` to `high`, now and then left without an answer."""
     patterns = {
@@ -167,4 +174,4 @@ PROFILES: tuple[Scenario, ...] = (
     _checks("monitoring", 1.0, ports(*ADMIN_PORTS), _HEALTH_CHECKS),
     _checks("inventory", 0.6, _ANY_PORT, _AUDIT),
 )
-"""Name lookups, clocks, calls, web, updates, telemetry, remote work, file shares, backups, checks and audits."""
+"""Name lookups, clocks, calls, web, updates, telemetry, remote work, file shares, backups, checks, audits."""

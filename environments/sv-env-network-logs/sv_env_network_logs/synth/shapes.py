@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from sv_env_network_logs.synth.laws import MSS, Amount, Field, Fixed, Law, Laws
+from sv_env_network_logs.synth.laws import CHAIN, MSS, Amount, Field, Fixed, Law, Laws
 from sv_env_network_logs.synth.scenarios import Ending, PortRange, Stack
 
 LINUX = Stack(32768, 60999, header=52, syn_header=60)
@@ -87,9 +87,14 @@ NOTHING = Fixed(0.0)
 
 
 def _amount(
-    median: float, spread: float, low: float, high: float, pulls: Mapping[str, float], per_packet: float | None = None
+    median: float,
+    spread: float,
+    low: float,
+    high: float,
+    pulls: Mapping[str, float],
+    per_packet: float | None = None,
 ) -> Amount:
-    parents: dict[str, Field] = {
-        "orig_pkts": "orig_pkts", "resp_pkts": "resp_pkts", "orig_bytes": "orig_bytes", "resp_bytes": "resp_bytes",
-    }  # fmt: skip
-    return Amount(median, spread, {parents[name]: pull for name, pull in pulls.items()}, low, high, per_packet)
+    parents: dict[str, Field] = {str(field): field for field in CHAIN}
+    return Amount(
+        median, spread, {parents[name]: pull for name, pull in pulls.items()}, low, high, per_packet
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sv_env_network_logs.synth.laws import Ints
+from sv_env_network_logs.synth.laws import Bools, Ints
 
 LAN_HOSTS = 253
 """Addresses .1 to .254 of the site's /24, less the host's own."""
@@ -42,9 +42,12 @@ def draw_site(rng: np.random.Generator) -> Site:
     return Site(f"10.{rng.integers(256)}.{rng.integers(256)}")
 
 
-def draw_peers(lan: Ints, rng: np.random.Generator) -> Ints:
+def draw_peers(lan: Bools, rng: np.random.Generator) -> Ints:
     """Destination numbers, uniform on the site where `lan` is true and outside elsewhere; any shape."""
-    inside, outside = rng.integers(0, LAN_HOSTS, lan.shape), rng.integers(LAN_HOSTS, LAN_HOSTS + WAN_HOSTS, lan.shape)
+    inside, outside = (
+        rng.integers(0, LAN_HOSTS, lan.shape),
+        rng.integers(LAN_HOSTS, LAN_HOSTS + WAN_HOSTS, lan.shape),
+    )
     return np.where(lan, inside, outside)
 
 

@@ -18,7 +18,7 @@ Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
 SEED_RANGES: dict[Split, range] = {
-    "train": range(0, 1_000_000),
+    "train": range(1_000_000),
     "dev": range(1_000_000, 1_500_000),
     "test": range(2_000_000, 2_500_000),
 }
@@ -71,7 +71,9 @@ def _two_digits(values: Floats) -> Ints:
     return np.where(values > 0, 1000 * (exponent + 10) + digits, 0).astype(np.int64)
 
 
-def _stirred(words: "np.ndarray[tuple[int], np.dtype[np.uint64]]") -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":
+def _stirred(
+    words: "np.ndarray[tuple[int], np.dtype[np.uint64]]",
+) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":
     """One round of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
     words = words + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -45,7 +45,7 @@ TIERS: dict[View, dict[str, Tier]] = {
         "hard": Tier(tables=0.97, centres=0.97, pulls=0.9, noise_flows=3.0),
     },
 }
-"""By view and difficulty. A window shows several flows of the same kind, so it takes more likeness to be as hard."""
+"""By view and difficulty. A window shows several flows of a kind, so it takes more likeness to be as hard."""
 
 DIFFICULTIES: tuple[str, ...] = ("easy", "medium", "hard")
 
@@ -63,7 +63,9 @@ def disguise(attack: Scenario, cover: Scenario, tier: Tier) -> Scenario:
     """The playbook, with a tier's share of the cover's ways."""
     own_share = 1 - tier.tables
     names = dict.fromkeys((*attack.patterns, *cover.patterns))
-    patterns = {name: _disguise_pattern(attack.patterns.get(name), cover.patterns.get(name), tier) for name in names}
+    patterns = {
+        name: _disguise_pattern(attack.patterns.get(name), cover.patterns.get(name), tier) for name in names
+    }
     return replace(
         attack,
         weight=own_share * attack.weight + tier.tables * cover.weight / _hidden_in(cover),

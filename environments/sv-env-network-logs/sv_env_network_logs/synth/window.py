@@ -2,9 +2,9 @@
 
 A host has one main stream: a benign routine or an attack playbook. Its connections follow each other with
 log-normal gaps around a typical gap that is drawn once per host from a small grid; target and port are drawn
-once or afresh (`Stream`). Unrelated benign flows are a Poisson process over the ages, limited to the history's
-length; the main stream fills the rest. The flow to judge, at age 0, belongs to the main stream or not: it is
-malicious if it does and the stream is an attack.
+once or afresh (`Stream`). Unrelated benign flows are a Poisson process over the ages, limited to the
+history's length; the main stream fills the rest. The flow to judge, at age 0, belongs to the main stream or
+not: it is malicious if it does and the stream is an attack.
 
 Who belongs to the stream is not shown. The likelihood sums over all 2^HISTORY assignments by dynamic
 programming over the latest main flow, and over the grid of gaps: link by link along the stream, a factor per
@@ -90,48 +90,70 @@ def draw_windows(
     kind = rng.random(n)
     stray = ~malicious & (kind < 2 * STRAY)
     stream = draw_scenarios(group, malicious | (stray & (kind < STRAY)), rng)
-    unrelated = rng.choice(HISTORY + 1, n, p=_unrelated_table(noise_flows))
+    counts = _poisson_weights(noise_flows)
+    unrelated = rng.choice(SIZE, n, p=counts / counts.sum())
     main = np.arange(SIZE) >= unrelated[:, None]
     main[:, HISTORY] = ~stray
     ages = _draw_ages(group, stream, main, rng)
-    chosen = np.where(main, stream[:, None], draw_scenarios(group, np.zeros(n * SIZE, bool), rng).reshape(n, SIZE))
+    chosen = np.where(
+        main, stream[:, None], draw_scenarios(group, np.zeros(n * SIZE, bool), rng).reshape(n, SIZE)
+    )
     flows = draw_flows(group, chosen.ravel(), rng)
     peers = draw_peers(flows.lan, rng).reshape(n, SIZE)
     _share(group, stream, main, flows, peers)
-    order = np.lexsort((rng.random((n, SIZE)), -ages))  # equal ages come in random order; only the judged has age 0
+    order = np.lexsort(
+        (rng.random((n, SIZE)), -ages)
+    )  # equal ages come in random order; only the judged has age 0
     flat = (np.arange(n)[:, None] * SIZE + order).ravel()
-    windows = Windows(flows.take(flat), np.take_along_axis(ages, order, 1), np.take_along_axis(peers, order, 1))
+    windows = Windows(
+        flows.take(flat), np.take_along_axis(ages, order, 1), np.take_along_axis(peers, order, 1)
+    )
     return windows, Roles(stream, stray, chosen[:, HISTORY])
 
 
-def posteriors_parts(
-    group: tuple[Scenario, ...], windows: Windows, noise_flows: float
-) -> tuple[Floats, Floats]:
-    """P(window | main stream's scenario), for a judged flow of the stream and for a stray one.
+@dataclass(frozen=True, slots=True)
+class Likelihoods:
+    """P(window | main stream's scenario) = value * exp(log_scale); values have shape (scenarios, n).
 
-    Both have shape (scenarios, n) and share an unknown factor per window.
+    Attributes:
+        belonging: where the judged flow belongs to the stream.
+        stray: where it does not.
+        log_scale: shape (n,).
     """
-    n = len(windows)
-    conduct = np.empty((len(group), n, SIZE))
-    judged = windows.judged()
-    for index, scenario in enumerate(group):
-        conduct[index] = conduct_mass(scenario, windows.flows, with_stack=False).reshape(n, SIZE)
-        conduct[index, :, HISTORY] = conduct_mass(scenario, judged)
-    port = np.array([port_mass(s, windows.flows.dst_port) for s in group]).reshape(len(group), n, SIZE)
-    pool = np.where(windows.flows.lan, LAN_HOSTS, WAN_HOSTS)
-    target = np.array([lan_mass(s, windows.flows.lan) / pool for s in group]).reshape(len(group), n, SIZE)
+
+    belonging: Floats
+    stray: Floats
+    log_scale: Floats
+
+
+def likelihoods(group: tuple[Scenario, ...], windows: Windows, noise_flows: float) -> Likelihoods:
+    """The likelihood of every scenario as the main stream."""
+    conduct, port, target = _flow_masses(group, windows)
     full = conduct * port * target
     benign = np.array([scenario.weight * (scenario.label == "Benign") for scenario in group])
     unrelated = np.tensordot(benign, full, 1)
     scale = unrelated + full.sum(0)
-    belonging, stray = np.empty((len(group), n)), np.empty((len(group), n))
+    belonging, stray = np.empty(full.shape[:2]), np.empty(full.shape[:2])
     for index, scenario in enumerate(group):
         later = conduct[index] * (1 if scenario.stream.one_port else port[index])
         later = later * (1 if scenario.stream.one_target else target[index])
         belonging[index], stray[index] = _stream_likelihood(
             scenario.stream, windows, full[index] / scale, later / scale, unrelated / scale, noise_flows
         )
-    return belonging, stray
+    limited = np.log(_poisson_weights(noise_flows).sum())
+    return Likelihoods(belonging, stray, np.log(scale).sum(1) - limited)
+
+
+def _flow_masses(group: tuple[Scenario, ...], windows: Windows) -> tuple[Floats, Floats, Floats]:
+    """Masses of conduct, port and target of each flow, as displayed; each of shape (scenarios, n, SIZE)."""
+    shape = (len(group), len(windows), SIZE)
+    flows, judged = windows.flows, windows.judged()
+    conduct = np.array([conduct_mass(scenario, flows, with_stack=False) for scenario in group]).reshape(shape)
+    conduct[:, :, HISTORY] = [conduct_mass(scenario, judged) for scenario in group]
+    port = np.array([port_mass(scenario, flows.dst_port) for scenario in group]).reshape(shape)
+    pool = np.where(flows.lan, LAN_HOSTS, WAN_HOSTS)
+    target = np.array([lan_mass(scenario, flows.lan) / pool for scenario in group]).reshape(shape)
+    return conduct, port, target
 
 
 def _stream_likelihood(
@@ -202,10 +224,11 @@ def _share(group: tuple[Scenario, ...], stream: Ints, main: Bools, flows: Column
 
 def _typical_gaps(stream: Stream) -> Floats:
     """The grid of typical gaps in ticks, shape (GRID,)."""
-    return np.geomspace(stream.shortest, stream.longest, GRID) / TICK
+    exponents = np.linspace(np.log(stream.shortest / TICK), np.log(stream.longest / TICK), GRID)
+    return np.asarray(np.exp(exponents), dtype=np.float64)
 
 
-def _unrelated_table(noise_flows: float) -> Floats:
-    """Poisson masses of 0 to HISTORY unrelated flows, limited to that range."""
-    weights = np.cumprod(np.concatenate(([1.0], noise_flows / np.arange(1, HISTORY + 1))))
-    return weights / weights.sum()
+def _poisson_weights(noise_flows: float) -> Floats:
+    """Relative frequencies of 0 to HISTORY unrelated flows."""
+    factors = np.concatenate(([1.0], noise_flows / np.arange(1, SIZE)))
+    return np.asarray(np.cumprod(factors), dtype=np.float64)

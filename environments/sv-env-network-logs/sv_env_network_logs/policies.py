@@ -1,0 +1,113 @@
+"""E1's scripted policies: the reference, what an analyst's rules of thumb give, a shallow model, the ceiling,
+and every degenerate answer. The baselines read the prompt, as a model does; only the reference reads the truth.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from sv_env_network_logs.flows import LABELS
+from sv_env_network_logs.rewards import ABSTAIN, POSITIVE, WEIGHTS
+from sv_shared.answer_policies import answer_json, classification_policies
+from sv_shared.policies import Message, PolicyKind, PolicySpec, last_user_text, text_policy
+from sv_shared.rewards import Call, optimal_answer
+
+NEGATIVE = next(label for label in LABELS if label != POSITIVE)
+_WORDS = {Call.POSITIVE: POSITIVE, Call.NEGATIVE: NEGATIVE, Call.ABSTAIN: ABSTAIN}
+
+_FIELD = re.compile(r"(\w+)=(\S+)")
+_JUDGED = re.compile(r"^Connection to judge.*\n(.*)$", re.MULTILINE)
+_EARLIER = re.compile(r"^Earlier connections.*\n(?P<rows>(?:.+\n)*)", re.MULTILINE)
+
+UNUSUAL_PORTS = frozenset({"22", "23", "81", "445", "2323", "3389", "4444", "5555", "6667", "8081", "37215", "52869"})
+"""Ports that bots, brute force and lateral movement favour."""
+FAILED_STATES = frozenset({"S0", "REJ", "RSTO", "RSTOS0", "RSTRH", "SH", "SHR", "OTH"})
+"""Zeek's states of connections that did not come about or were torn down."""
+
+
+def policies() -> Mapping[str, PolicySpec]:
+    """Every policy by name."""
+    specs = [
+        *classification_policies(LABELS, ABSTAIN, lambda task: task.truth),
+        _honest("port-rule", PolicyKind.HEURISTIC, "a list of ports and failed states", port_rule),
+        _honest("rate-rule", PolicyKind.HEURISTIC, "how much is sent, how fast, to how many", rate_rule),
+        _honest("shallow", PolicyKind.SHALLOW, "TF-IDF and logistic regression on 2,000 training rows", _shallow),
+        PolicySpec(
+            "bayes",
+            PolicyKind.CEILING,
+            "the best honest answer to the exact posterior of the recipe",
+            text_policy("bayes", PolicyKind.CEILING, "", _bayes).make,
+            can_play=lambda task: task.posterior is not None,
+        ),
+    ]
+    return {spec.name: spec for spec in specs}
+
+
+def best_answer(probability: float) -> str:
+    """The answer with the highest expected reward for a belief P(Malicious), as a reply."""
+    call, confidence = optimal_answer(WEIGHTS, probability)
+    return answer_json(_WORDS[call], confidence)
+
+
+def port_rule(prompt: str) -> float:
+    """P(Malicious) by destination port and connection state."""
+    flow = judged(prompt)
+    odd_port = flow.get("dst_port") in UNUSUAL_PORTS
+    failed = flow.get("conn_state") in FAILED_STATES
+    return {(True, True): 0.9, (True, False): 0.6, (False, True): 0.6, (False, False): 0.2}[odd_port, failed]
+
+
+def rate_rule(prompt: str) -> float:
+    """P(Malicious) by the rate of packets, the balance of bytes and, in a window, the number of targets."""
+    flow = judged(prompt)
+    earlier = [line.split() for line in earlier_rows(prompt)]
+    targets = {row[1] for row in earlier if len(row) > 1}
+    seconds, packets = _number(flow, "duration"), _number(flow, "orig_pkts")
+    sent, received = _number(flow, "orig_bytes"), _number(flow, "resp_bytes")
+    signs = 0
+    signs += len(earlier) >= 10 and len(targets) >= 0.8 * len(earlier)
+    signs += bool(seconds and packets and packets / seconds > 100)
+    signs += bool(sent and sent > 100_000 and sent > 10 * (received or 0))
+    signs += packets is not None and packets <= 2 and not received
+    return (0.25, 0.7, 0.9, 0.95, 0.95)[signs]
+
+
+def judged(prompt: str) -> dict[str, str]:
+    """The fields of the line to judge, as displayed; empty where a prompt has no such line."""
+    match = _JUDGED.search(prompt)
+    return dict(_FIELD.findall(match.group(1))) if match else {}
+
+
+def earlier_rows(prompt: str) -> list[str]:
+    """The rows of the table of earlier connections, without its heading."""
+    match = _EARLIER.search(prompt)
+    return match.group("rows").splitlines()[1:] if match else []
+
+
+def _number(flow: Mapping[str, str], name: str) -> float | None:
+    try:
+        return float(flow[name])
+    except (KeyError, ValueError):
+        return None
+
+
+def _honest(name: str, kind: PolicyKind, summary: str, belief: Callable[[str], float]) -> PolicySpec:
+    return text_policy(
+        name, kind, summary, lambda task, messages, seed: best_answer(belief(last_user_text(messages)))
+    )
+
+
+@cache
+def _trained() -> Any:
+    from sv_env_network_logs.shallow import policy_model
+
+    return policy_model()
+
+
+def _shallow(prompt: str) -> float:
+    return float(_trained().predict_proba([prompt])[0])
+
+
+def _bayes(task: Any, messages: Sequence[Message], seed: int) -> str:
+    return best_answer(task.posterior)
