@@ -6,6 +6,7 @@ where the interception server lives in this very process (`sv_shared.interceptio
 runner uses.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
@@ -42,7 +43,8 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
     EXECUTES_CODE = False
     NEEDS_CONTAINER = False
 
-    _http: ClassVar[aiohttp.ClientSession | None] = None
+    _http: ClassVar[tuple[asyncio.AbstractEventLoop, aiohttp.ClientSession] | None] = None
+    """The session of the newest event loop; one can't be used from another."""
 
     async def launch(
         self,
@@ -92,11 +94,13 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
 
     @classmethod
     def _session(cls) -> aiohttp.ClientSession:
-        if cls._http is None or cls._http.closed:
-            cls._http = aiohttp.ClientSession(
+        loop = asyncio.get_running_loop()
+        if cls._http is None or cls._http[0] is not loop or cls._http[1].closed:
+            session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None)
             )
-        return cls._http
+            cls._http = loop, session
+        return cls._http[1]
 
 
 async def answer_call(call: Mapping[str, Any], call_tool: CallTool) -> str:
@@ -104,7 +108,7 @@ async def answer_call(call: Mapping[str, Any], call_tool: CallTool) -> str:
     name = call["function"]["name"]
     try:
         arguments = json.loads(call["function"]["arguments"] or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return f"error: the arguments of {name} are not JSON: {error}"
     if not isinstance(arguments, dict):
         return f"error: the arguments of {name} must be a JSON object"

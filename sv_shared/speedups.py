@@ -20,6 +20,8 @@ def memoise_default_factories() -> None:
 
     ask = getattr(_fields, "takes_validated_data_argument", None)
     if ask is None:
-        logger.info("pydantic has no takes_validated_data_argument any more; rollouts run without this speed-up")
+        logger.info(
+            "pydantic has no takes_validated_data_argument any more; rollouts run without this speed-up"
+        )
     elif not hasattr(ask, "cache_info"):
         _fields.takes_validated_data_argument = functools.lru_cache(maxsize=None)(ask)

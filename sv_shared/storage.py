@@ -51,7 +51,7 @@ _CONVERSATION = frozenset({"prompt", "completion"})
 _CAUSE_NAME = re.compile(r"([a-z][a-z0-9_]{0,40})(?::|$)")
 
 _URL = re.compile(r"(?:\b[a-z][a-z0-9+.-]{1,20}://|\bwww\.)[^\s<>\"']+", re.IGNORECASE)
-_EMAIL = re.compile(r"[\w.%+-]{1,64}@[\w.-]{1,255}")
+_EMAIL = re.compile(r"(?<![\w.%+-])[\w.%+-]++@[\w.-]+")
 _IPV4 = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?")
 _IPV6 = re.compile(r"(?<![\w:.])[0-9a-f:.]{2,45}(?![\w:])", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z0-9+/_=-]{24,}")

@@ -74,14 +74,14 @@ class GradedTask(vf.Task[DataT, StateT, ConfigT], Generic[DataT, StateT, ConfigT
         return self.hash
 
     def with_data(self, **update: Any) -> Self:
-        clone = super().with_data(**update)
+        clone: Self = super().with_data(**update)
         if set(update) - {"idx", "name"}:
             clone._hash = None
         return clone
 
     @abstractmethod
     async def grade(self, trace: vf.Trace) -> Grade:
-        """The verdict on a finished rollout. Content of an answer never makes it raise: that scores the floor."""
+        """The verdict on a finished rollout. No content of an answer makes it raise."""
 
     @abstractmethod
     def bounds(self) -> tuple[float, float]:
@@ -102,7 +102,9 @@ class GradedTask(vf.Task[DataT, StateT, ConfigT], Generic[DataT, StateT, ConfigT
             async with asyncio.timeout(self.grading_limit_s):
                 grade = await self.grade(trace)
         except Exception as error:
-            if not await self.control():
+            async with asyncio.timeout(self.grading_limit_s):
+                holds = await self.control()
+            if not holds:
                 raise
             cause = f"the answer made the grader fail: {type(error).__name__}"
             grade = Grade(Outcome.SCORED, {"floor": self.bounds()[0]}, truth=self.data.truth, cause=cause)

@@ -26,6 +26,8 @@ class DatasetTaskset(ABC):
     A mixin, because verifiers reads a taskset's types off `vf.Taskset[...]` itself, not off a class between.
     """
 
+    config: DatasetConfig
+
     @abstractmethod
     def load(self) -> Iterable[GradedTask]:
         """Every task of the configured split."""

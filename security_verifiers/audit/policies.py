@@ -4,14 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sv_shared.policies import PolicyKind, PolicySpec
-from sv_shared.reward_lint import LintResult
-from sv_shared.task import GradedTask
-
 from security_verifiers.evals.engine import Engine
 from security_verifiers.evals.plan import Plan
 from security_verifiers.evals.run import rollouts
 from security_verifiers.evals.seats import policy_seats
+from sv_shared.policies import PolicyKind, PolicySpec
+from sv_shared.reward_lint import LintResult
+from sv_shared.task import GradedTask
 
 DEGENERATE_LIMIT = 0.05
 REFERENCE_SHARE = 0.95
@@ -63,7 +62,9 @@ async def play_all(engine: Engine, plan: Plan) -> list[PolicyScore]:
     """Every policy of the evaluated seat on the plan's tasks."""
     specs = plan.environment.policies(plan.environment.evaluated_seat).values()
     return [
-        await play(engine, plan, spec) for spec in specs if all(spec.can_play(task.data) for task in plan.tasks)
+        await play(engine, plan, spec)
+        for spec in specs
+        if all(spec.can_play(task.data) for task in plan.tasks)
     ]
 
 
@@ -91,7 +92,9 @@ def check_bounds_played(plan: Plan, scores: Sequence[PolicyScore]) -> LintResult
 def check_degenerate(plan: Plan, scores: Sequence[PolicyScore]) -> LintResult:
     """Rule 8: constant, degenerate and exploit policies stay at or under 0.05 of the way to the reference."""
     if len(plan.tasks) < SMALLEST_SET:
-        return LintResult("degenerate policies", True, f"exempt: {len(plan.tasks)} tasks, fewer than {SMALLEST_SET}")
+        return LintResult(
+            "degenerate policies", True, f"exempt: {len(plan.tasks)} tasks, fewer than {SMALLEST_SET}"
+        )
     bound = [score for score in scores if score.spec.kind.must_not_win]
     winners = [s for s in bound if s.normalised is None or s.normalised > DEGENERATE_LIMIT]
     best = max(bound, key=lambda s: -math.inf if s.normalised is None else s.normalised)
@@ -118,7 +121,9 @@ async def check_reference(engine: Engine, plan: Plan) -> LintResult:
     reloaded = replace(plan, tasks=[_reload(task) for task in plan.tasks])
     changed = sum(a.hash != b.hash for a, b in zip(plan.tasks, reloaded.tasks, strict=True))
     if changed:
-        return LintResult("reference", False, f"{changed} tasks have another content hash after saving and loading")
+        return LintResult(
+            "reference", False, f"{changed} tasks have another content hash after saving and loading"
+        )
     floor, maximum = plan.bounds
     needed = floor + REFERENCE_SHARE * (maximum - floor)
     scores = [await play(engine, reloaded, spec) for spec in _references(plan)]
@@ -127,7 +132,9 @@ async def check_reference(engine: Engine, plan: Plan) -> LintResult:
     detail = f"lowest {lowest:+.3f} of a maximum of {maximum:+.3f}, needed {needed:+.3f}"
     if failed:
         detail += f"; {failed} rollouts failed"
-    return LintResult("reference", lowest >= needed and not failed, detail, {"lowest": lowest, "needed": needed})
+    return LintResult(
+        "reference", lowest >= needed and not failed, detail, {"lowest": lowest, "needed": needed}
+    )
 
 
 def _reload(task: GradedTask) -> GradedTask:
@@ -141,5 +148,3 @@ async def check_anchors(engine: Engine, plan: Plan) -> LintResult:
     held = abs(score.reward - plan.anchors.reference) < 1e-9
     detail = f"stored {plan.anchors.reference:+.6f}, played {score.reward:+.6f}"
     return LintResult("anchors", held, detail, {"stored": plan.anchors.reference, "played": score.reward})
-
-

@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sv_shared.environment import Environment
-from sv_shared.reward_lint import LintResult
-
 from security_verifiers.audit.policies import (
     PolicyScore,
     check_anchors,
@@ -19,6 +16,8 @@ from security_verifiers.audit.policies import (
 )
 from security_verifiers.evals.engine import Engine
 from security_verifiers.evals.plan import DEFAULT_SEED, make_plan
+from sv_shared.environment import Environment
+from sv_shared.reward_lint import LintResult
 
 TIME_LIMIT_S = 60.0
 
@@ -55,13 +54,20 @@ class AuditReport:
                 for c in self.checks
             ],
             "policies": [
-                {"name": s.spec.name, "kind": str(s.spec.kind), "reward": s.reward, "normalised": s.normalised}
+                {
+                    "name": s.spec.name,
+                    "kind": str(s.spec.kind),
+                    "reward": s.reward,
+                    "normalised": s.normalised,
+                }
                 for s in self.scores
             ],
         }
 
 
-async def audit(environment: Environment, config: Mapping[str, Any], *, seed: int = DEFAULT_SEED) -> AuditReport:
+async def audit(
+    environment: Environment, config: Mapping[str, Any], *, seed: int = DEFAULT_SEED
+) -> AuditReport:
     """Check an environment's claims on one dataset.
 
     Args:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 import verifiers.v1 as vf
+
 from sv_shared.environment import Anchors, DatasetInfo, Environment
 from sv_shared.grading import Grade
 from sv_shared.harness import ChatHarness
@@ -51,7 +52,11 @@ class BareEnvironment(Environment):
     default_policies = ("constant",)
 
     def policies(self, seat: str) -> Mapping[str, PolicySpec]:
-        return {"constant": text_policy("constant", PolicyKind.CONSTANT, "a dot", lambda task, messages, seed: ".")}
+        return {
+            "constant": text_policy(
+                "constant", PolicyKind.CONSTANT, "a dot", lambda task, messages, seed: "."
+            )
+        }
 
     def anchors(self, tasks: Sequence[GradedTask]) -> Anchors:
         return Anchors(0.0, "none", 1.0)

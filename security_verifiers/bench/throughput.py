@@ -11,16 +11,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sv_shared.environment import Environment
-from sv_shared.policies import PolicySpec
-from sv_shared.rollout_logging import JsonlSink, RolloutLogger
-from sv_shared.task import GradedTask
-
 from security_verifiers.bench.bare import BARE
 from security_verifiers.evals.engine import Engine
 from security_verifiers.evals.plan import Plan, make_plan
 from security_verifiers.evals.run import rollouts
 from security_verifiers.evals.seats import policy_seats
+from sv_shared.environment import Environment
+from sv_shared.policies import PolicySpec
+from sv_shared.rollout_logging import JsonlSink, RolloutLogger
+from sv_shared.task import GradedTask
 
 CONCURRENCY = 16
 TIME_LIMIT_S = 60.0

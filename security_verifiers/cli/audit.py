@@ -14,17 +14,24 @@ from security_verifiers.cli.options import dataset_config, dataset_options, echo
 @click.option("--seed", type=int, default=42, show_default=True)
 @json_option
 def command(
-    environment: str, dataset: str | None, split: str | None, settings: tuple[str, ...], seed: int, as_json: bool
+    environment: str,
+    dataset: str | None,
+    split: str | None,
+    settings: tuple[str, ...],
+    seed: int,
+    as_json: bool,
 ) -> int:
     """Check ENVIRONMENT's reward, its degenerate policies and its leaks. Exit code 1 when a check fails."""
     from rich.console import Console
-    from sv_shared.environment import find
 
     from security_verifiers.audit.report import AuditReport, audit
+    from sv_shared.environment import find
 
     console = Console(stderr=True, quiet=as_json)
     with console.status(f"auditing {environment}"):
-        report: AuditReport = asyncio.run(audit(find(environment), dataset_config(dataset, split, settings), seed=seed))
+        report: AuditReport = asyncio.run(
+            audit(find(environment), dataset_config(dataset, split, settings), seed=seed)
+        )
     if as_json:
         echo_json(report.to_json())
     else:

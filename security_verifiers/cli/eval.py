@@ -6,7 +6,13 @@ from typing import Any
 
 import click
 
-from security_verifiers.cli.options import dataset_config, dataset_options, echo_json, json_option, output_option
+from security_verifiers.cli.options import (
+    dataset_config,
+    dataset_options,
+    echo_json,
+    json_option,
+    output_option,
+)
 
 DEFAULT_MODEL = "smollm2-135m"
 
@@ -27,9 +33,17 @@ DEFAULT_MODEL = "smollm2-135m"
 @click.option("--tools/--no-tools", default=None, help="Offer the environment's tools to the model.")
 @click.option("--opponent", default=None, help="Who plays the other seat, where there is one.")
 @click.option("--concurrency", "-c", type=click.IntRange(min=1), default=8, show_default=True)
-@click.option("--time-limit", type=click.FloatRange(min=0.1), default=300.0, show_default=True, help="Seconds a rollout.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0.1),
+    default=300.0,
+    show_default=True,
+    help="Seconds a rollout.",
+)
 @click.option("--temperature", type=float, default=None, help="Sampling temperature.  [default: the model's]")
-@click.option("--max-tokens", type=click.IntRange(min=1), default=None, help="Tokens an answer.  [default: the model's]")
+@click.option(
+    "--max-tokens", type=click.IntRange(min=1), default=None, help="Tokens an answer.  [default: the model's]"
+)
 @output_option
 @click.option(
     "--resume",
@@ -39,7 +53,9 @@ DEFAULT_MODEL = "smollm2-135m"
     help="Go on with a run's folder; needs no other option.",
 )
 @json_option
-def command(environment: str | None, models: tuple[str, ...], resume: Path | None, as_json: bool, **given: Any) -> int:
+def command(
+    environment: str | None, models: tuple[str, ...], resume: Path | None, as_json: bool, **given: Any
+) -> int:
     """Evaluate models on ENVIRONMENT (e1 ... e6 or a full name) and store every rollout."""
     from security_verifiers.cli.progress import RunProgress
     from security_verifiers.evals.launch import EvalRequest, resume_run, run_models

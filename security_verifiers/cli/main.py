@@ -13,7 +13,10 @@ from security_verifiers import __version__
 
 COMMANDS = {
     "eval": ("eval", "Evaluate models on an environment."),
-    "quickstart": ("quickstart", "Evaluate the embedded model and the baselines everywhere; print the sheets."),
+    "quickstart": (
+        "quickstart",
+        "Evaluate the embedded model and the baselines everywhere; print the sheets.",
+    ),
     "report": ("report", "Print the benchmark sheet of stored runs."),
     "audit": ("audit", "Check an environment's reward, its degenerate policies and its leaks."),
     "bench": ("bench", "Measure an environment's speed beside the bare engine."),
@@ -41,7 +44,9 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(__version__, prog_name="sv")
 @click.option("--debug", is_flag=True, help="Show tracebacks and the libraries' log messages.")
 @click.pass_context

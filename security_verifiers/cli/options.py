@@ -56,7 +56,9 @@ def dataset_options(command: Command) -> Command:
         ),
         click.option("--split", default=None, help="train, dev or test.  [default: test]"),
         click.option(
-            "--dataset", default=None, help="Built-in name, local path or hub id.  [default: the public-mini set]"
+            "--dataset",
+            default=None,
+            help="Built-in name, local path or hub id.  [default: the public-mini set]",
         ),
     ):
         command = decorate(command)

@@ -11,17 +11,18 @@ MODEL = "smollm2-135m"
 
 
 @click.command()
-@click.option("--tasks", type=click.IntRange(min=1), default=None, help="Tasks an environment.  [default: all]")
+@click.option(
+    "--tasks", type=click.IntRange(min=1), default=None, help="Tasks an environment.  [default: all]"
+)
 @click.option("--require-all", is_flag=True, help="Fail where an environment can't run here, as CI does.")
 @output_option
 def command(tasks: int | None, require_all: bool, output_dir: Path) -> int:
     """Evaluate the embedded model and the scripted policies on every environment and print the sheets."""
-    from sv_shared.environment import installed
-    from sv_shared.errors import ToolError
-
     from security_verifiers.cli.progress import RunProgress
     from security_verifiers.evals.launch import EvalRequest, run_models
     from security_verifiers.reports.terminal import print_sheets
+    from sv_shared.environment import installed
+    from sv_shared.errors import ToolError
 
     runs, left_out = [], []
     with RunProgress() as progress:

@@ -4,6 +4,7 @@ It drives verifiers' own `Env.run_episode`, so tasks, tools, several seats and r
 verifiers' commands and prime-rl; only the model's side and the transport are ours.
 """
 
+import math
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -12,23 +13,29 @@ from types import TracebackType
 from typing import Any, Self
 
 import verifiers.v1 as vf
-from sv_shared.environment import Environment
-from sv_shared.errors import UsageError
-from sv_shared.grading import Grade
-from sv_shared.interception import LocalInterception, SeatClientConfig
-from sv_shared.outcomes import Outcome
-from sv_shared.task import GRADE_KEY, GradedTask
 from verifiers.v1.dialects.chat import message_to_wire
+from verifiers.v1.errors import ToolsetError
 from verifiers.v1.utils.loaders import load_environment, resolve_env_config
 
 from security_verifiers.evals.record import Record, RecordError, RolloutKey, SeatRecord, SeatTokens
 from security_verifiers.evals.seats import Seat, SeatCalls, SeatClient, rollout_seed
+from sv_shared.environment import Environment
+from sv_shared.errors import ToolError, UsageError
+from sv_shared.grading import Grade
+from sv_shared.interception import LocalInterception, SeatClientConfig
+from sv_shared.outcomes import Outcome
+from sv_shared.task import GRADE_KEY, GradedTask
 
 _WHERE = {
+    "PlayerError": "player",
     "ProviderError": "provider",
     "ToolsetError": "tools",
     "TaskError": "grader",
 }
+
+
+ROUNDING = 1e-9
+"""How far a sum of components may stray from the declared range."""
 
 
 def load_env(environment: Environment, config: Mapping[str, Any]) -> vf.Env:
@@ -78,7 +85,9 @@ class Engine:
         self._env = env
         self._clients: dict[str, SeatClient] = {}
         self._stack = AsyncExitStack()
-        self._context = vf.ModelContext(model="unused", client=SeatClientConfig(seat=environment.evaluated_seat))
+        self._context = vf.ModelContext(
+            model="unused", client=SeatClientConfig(seat=environment.evaluated_seat)
+        )
 
     def take_seats(self, seats: Mapping[str, Seat]) -> None:
         """Put players in the seats, in place of earlier ones; no rollout may be in flight.
@@ -99,26 +108,35 @@ class Engine:
                 update={
                     "model": seat.model,
                     "client": SeatClientConfig(seat=name),
-                    "max_turns": seat.max_turns,
-                    "max_output_tokens": seat.max_output_tokens,
+                    "max_turns": seat.max_turns or spec.max_turns,
+                    "max_output_tokens": seat.max_output_tokens or spec.max_output_tokens,
                     "timeout": spec.timeout.model_copy(update={"rollout": self.time_limit_s}),
                 }
             )
         self._env.config = self._env.config.model_copy(update=agents)
 
     async def __aenter__(self) -> Self:
-        """Start shared tool servers and the interception server (verifiers' `serving`, with ours in place)."""
+        """Start shared tool servers and the interception server (verifiers' `serving`, with ours in place).
+
+        Raises:
+            ToolError: a tool server does not start.
+        """
         env = self._env
-        shared = await self._stack.enter_async_context(env.shared_tools())
-        interception = LocalInterception(
-            self._clients,
-            with_tools=bool(shared) or bool(env._task_cls.toolsets(env.taskset.config.task)),
-            state_service_secrets=tuple(s.state_secret for s in shared.values() if s.state_secret),
-        )
-        env._shared_tools = shared
-        env._interception = await self._stack.enter_async_context(interception)
-        self._stack.push_async_callback(env.stop)
-        await env.start()
+        async with AsyncExitStack() as stack:
+            try:
+                shared = await stack.enter_async_context(env.shared_tools())
+            except ToolsetError as error:
+                raise ToolError(f"the tools of {self.environment.alias} don't start: {error}") from error
+            interception = LocalInterception(
+                self._clients,
+                with_tools=bool(shared) or bool(env._task_cls.toolsets(env.taskset.config.task)),
+                state_service_secrets=tuple(s.state_secret for s in shared.values() if s.state_secret),
+            )
+            env._shared_tools = shared
+            env._interception = await stack.enter_async_context(interception)
+            stack.push_async_callback(env.stop)
+            await env.start()
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(
@@ -153,8 +171,8 @@ class Engine:
         trace = traces.get(seat)
         grade = trace.info.get(GRADE_KEY) if trace is not None else None
         error = _error(played.episode, traces)
-        if error is None and grade is None:
-            error = RecordError("grader", "MissingGrade", f"{type(task).__name__} left no grade on its trace")
+        if error is None:
+            error = _grade_error(task, grade)
         if error is not None:
             ours = Outcome.GRADER_ERROR if error.where == "grader" else Outcome.INFRA_ERROR
             grade = Grade(ours, {}, truth=task.data.truth)
@@ -170,7 +188,9 @@ class Engine:
             storage=task.data.storage,
             seat=seat,
             seats={
-                name: _seat_record(self._clients[name].seat, traces[name], calls[name], single=len(traces) == 1)
+                name: _seat_record(
+                    self._clients[name].seat, traces[name], calls[name], single=len(traces) == 1
+                )
                 for name in traces
             },
             outcome=grade.outcome,
@@ -184,6 +204,21 @@ class Engine:
             error=error,
             seconds={name: round(value, 6) for name, value in seconds.items()},
         )
+
+
+def _grade_error(task: GradedTask, grade: Grade | None) -> RecordError | None:
+    """Why a grade can't stand in a record, or None where it can."""
+    name = type(task).__name__
+    if grade is None:
+        return RecordError("grader", "MissingGrade", f"{name} left no grade on its trace")
+    odd = [n for n, value in {**grade.components, **grade.metrics}.items() if not math.isfinite(value)]
+    if odd:
+        return RecordError("grader", "NotFinite", f"{name} graded without a finite {', '.join(odd)}")
+    floor, maximum = task.bounds()
+    if not floor - ROUNDING <= grade.reward <= maximum + ROUNDING:
+        said = f"{name} paid {grade.reward:g}, outside its declared range {floor:g} to {maximum:g}"
+        return RecordError("grader", "OutOfRange", said)
+    return None
 
 
 def _error(episode: vf.Episode, traces: Mapping[str, vf.Trace]) -> RecordError | None:

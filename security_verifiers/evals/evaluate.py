@@ -1,26 +1,34 @@
 """evaluate(): one model on one plan, from the first file of its folder to the last."""
 
 import asyncio
+import json
+import shlex
 import time
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-import tomli_w
-from sv_shared.errors import ArtifactError, UsageError
-from sv_shared.rollout_logging import JsonlSink, RolloutLogger
-
-from security_verifiers.evals.artifacts import CONFIG, METADATA, SUMMARY, RunFolder, folder_name, read_json, write_json
+from security_verifiers.evals.artifacts import (
+    METADATA,
+    SUMMARY,
+    RunFolder,
+    folder_name,
+    read_json,
+    write_json,
+)
+from security_verifiers.evals.config import write_config
 from security_verifiers.evals.engine import Engine
 from security_verifiers.evals.metadata import initial_metadata, now
 from security_verifiers.evals.plan import Plan
-from security_verifiers.evals.record import Record, RolloutKey, SeatTokens
+from security_verifiers.evals.record import SCHEMA_VERSION, Record, RolloutKey, SeatTokens
 from security_verifiers.evals.run import rollouts
 from security_verifiers.evals.seats import Seat
 from security_verifiers.evals.summary import summarise
+from sv_shared.errors import ArtifactError
+from sv_shared.rollout_logging import JsonlSink, RolloutLogger
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,68 +129,91 @@ async def evaluate(
     Raises:
         ArtifactError: the disk is full, a folder can't be written, or the run on file is another one.
     """
-    model = seats[plan.environment.evaluated_seat].model
-    run_id = resume.name if resume else f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid4().hex[:6]}"
-    path = resume or root / "evals" / folder_name(plan.environment.id, model) / run_id
+    engine.take_seats(seats)
+    environment = plan.environment
+    model = seats[environment.evaluated_seat].model
+    run_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid4().hex[:6]}"
+    path = resume or root / "evals" / folder_name(environment.id, model) / run_id
     with RunFolder(path) as folder:
         metadata = initial_metadata(plan, seats, run_id, concurrency=limits.concurrency)
-        done: set[RolloutKey] = set()
-        if resume:
-            earlier = _same_run(read_json(path / METADATA), metadata)
-            done, moved, cut = folder.prepare_resume()
-            step = {"at": now(), "done": len(done), "played_again": moved, "bytes_cut": cut}
-            metadata |= {"started": earlier["started"], "seconds": earlier["seconds"]}
-            metadata |= {"resumed": [*earlier["resumed"], step], "earlier_code": earlier["code"]}
+        done = _resume(folder, plan, metadata) if resume else set()
         write_json(path / METADATA, metadata)
-        _write_config(path / CONFIG, plan, seats, limits)
-        await _play(engine, plan, seats, folder, metadata, done, limits, observer)
-        summary = summarise(plan.environment, path, metadata)
-        write_json(path / SUMMARY, summary)
-        metadata["status"] = "complete" if not summary["missing"] else "aborted"
-        metadata["counts"] = summary["counts"]
-        metadata["tokens"] = summary["tokens"]
-        tokens = {name: SeatTokens(**counted) for name, counted in summary["tokens"].items()}
-        metadata["cost_usd"] = total_cost(seats, tokens)
-        write_json(path / METADATA, metadata)
+        write_config(path, plan, seats, concurrency=limits.concurrency, time_limit_s=limits.time_limit_s)
+        tally = Tally(seats)
+        before, started = metadata["seconds"], time.perf_counter()
+        try:
+            await _play(engine, plan, model, folder, done, tally, limits, observer)
+            metadata |= _stamp(before, started)
+            summary = summarise(environment, path, metadata)
+            write_json(path / SUMMARY, summary)
+            metadata |= _totals(summary, seats)
+            write_json(path / METADATA, metadata)
+        except BaseException as error:
+            aborted: dict[str, Any] = {"status": "aborted", "aborted_by": type(error).__name__}
+            aborted |= {"finished_rollouts": len(done) + tally.rollouts, **_stamp(before, started)}
+            _keep_aborted(path, metadata | aborted, error)
+            raise
     return Run(path, metadata, summary)
+
+
+def _resume(folder: RunFolder, plan: Plan, metadata: dict[str, Any]) -> set[RolloutKey]:
+    """Take over an earlier run's folder: what it has done, its history put into today's metadata.
+
+    Raises:
+        ArtifactError: it holds another run, or its files are broken.
+    """
+    try:
+        earlier = _same_run(read_json(folder.path / METADATA), metadata)
+    except (KeyError, TypeError) as error:
+        raise ArtifactError(
+            f"{METADATA} is not one of ours: {error!r}", where=str(folder.path / METADATA)
+        ) from error
+    done, moved, cut = folder.prepare_resume()
+    if foreign := done - {plan.key(*planned) for planned in plan.rollouts(set())}:
+        raise ArtifactError(f"{len(foreign)} lines are not of this run's plan", where=str(folder.results))
+    (folder.path / SUMMARY).unlink(missing_ok=True)
+    step = {"at": now(), "done": len(done), "played_again": moved, "bytes_cut": cut}
+    metadata |= {name: earlier[name] for name in ("run_id", "started", "seconds")}
+    metadata |= {"resumed": [*earlier["resumed"], step], "earlier_code": earlier["code"]}
+    return done
 
 
 async def _play(
     engine: Engine,
     plan: Plan,
-    seats: Mapping[str, Seat],
+    model: str,
     folder: RunFolder,
-    metadata: dict[str, Any],
     done: set[RolloutKey],
+    tally: Tally,
     limits: RunLimits,
     observer: Observer,
 ) -> None:
-    """Play and write; on any interruption the metadata say "aborted" and what is on file stays good."""
-    tally = Tally(seats)
-    before, started = metadata["seconds"], time.perf_counter()
-    evaluated = seats[plan.environment.evaluated_seat]
-    engine.take_seats(seats)
-    logger = RolloutLogger([JsonlSink(folder.results)])
-    observer.start(f"{plan.environment.alias} {evaluated.model}", plan.size, len(done))
+    """Play what is not done and append each record; what is on file stays good, however this ends."""
+    observer.start(f"{plan.environment.alias} {model}", plan.size, len(done))
     try:
-        async for record in rollouts(engine, plan.rollouts(done), concurrency=limits.concurrency):
-            logger.rollout(record.to_json(), record.storage)
-            tally.add(record)
-            observer.advance(record, tally)
-        logger.close()
-    except BaseException as error:
-        metadata |= {"status": "aborted", "aborted_by": type(error).__name__}
-        metadata |= {"finished_rollouts": len(done) + tally.rollouts}
-        _stamp(metadata, before + time.perf_counter() - started)
-        _keep_aborted(folder.path, metadata, error)
-        raise
+        async with aclosing(rollouts(engine, plan.rollouts(done), concurrency=limits.concurrency)) as records:
+            with closing(RolloutLogger([JsonlSink(folder.results)])) as logger:
+                async for record in records:
+                    logger.rollout(record.to_json(), record.storage)
+                    tally.add(record)
+                    observer.advance(record, tally)
     finally:
         observer.finish()
-    _stamp(metadata, before + time.perf_counter() - started)
 
 
-def _stamp(metadata: dict[str, Any], seconds: float) -> None:
-    metadata |= {"finished": now(), "seconds": round(seconds, 3)}
+def _stamp(seconds_before: float, started: float) -> dict[str, Any]:
+    return {"finished": now(), "seconds": round(seconds_before + time.perf_counter() - started, 3)}
+
+
+def _totals(summary: Mapping[str, Any], seats: Mapping[str, Seat]) -> dict[str, Any]:
+    """What the end of a run adds to its metadata."""
+    tokens = {name: SeatTokens(**counted) for name, counted in summary["tokens"].items()}
+    return {
+        "status": "aborted" if summary["missing"] else "complete",
+        "counts": summary["counts"],
+        "tokens": summary["tokens"],
+        "cost_usd": total_cost(seats, tokens),
+    }
 
 
 def _keep_aborted(path: Path, metadata: Mapping[str, Any], error: BaseException) -> None:
@@ -193,50 +224,38 @@ def _keep_aborted(path: Path, metadata: Mapping[str, Any], error: BaseException)
         # tells the two apart by the lock. The first error is the one to report.
         error.add_note(str(second))
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | ArtifactError):
-        error.add_note(f"resume with: sv eval --resume {path}")
+        error.add_note(f"resume with: sv eval --resume {shlex.quote(str(path))}")
 
 
 def _same_run(earlier: Mapping[str, Any], today: Mapping[str, Any]) -> Mapping[str, Any]:
     """The earlier metadata, after checking that today's plan is the same run."""
-    for what, was, now_ in (
-        ("dataset", earlier["dataset"]["sha256"], today["dataset"]["sha256"]),
-        ("settings", earlier["settings"], today["settings"]),
-        ("seed", earlier["seed"], today["seed"]),
-        ("number of rollouts", earlier["planned"], today["planned"]),
-        ("environment version", earlier["environment"], today["environment"]),
-        ("players", earlier["seats"], today["seats"]),
-    ):
-        if was != now_:
-            raise ArtifactError(
-                f"the {what} changed since this run was started: {was!r} then, {now_!r} now",
-                hint="Start a new run; results of two different plans can't stand in one file",
-            )
+    if earlier.get("schema_version") != SCHEMA_VERSION:
+        raise ArtifactError(
+            f"the run has schema version {earlier.get('schema_version')!r}, not {SCHEMA_VERSION}",
+            hint="Start a new run",
+        )
+    then, now_ = _identity(earlier), _identity(json.loads(json.dumps(today)))
+    changed = [name for name in then | now_ if then.get(name) != now_.get(name)]
+    if changed:
+        told = "; ".join(f"{name}: {then.get(name)!r} then, {now_.get(name)!r} now" for name in changed)
+        raise ArtifactError(
+            f"this is another run than the one on file: {told}",
+            hint="Start a new run; results of two different plans can't stand in one file",
+        )
     return earlier
 
 
-def _write_config(path: Path, plan: Plan, seats: Mapping[str, Seat], limits: RunLimits) -> None:
-    content = {
-        "environment": plan.environment.id,
-        "tasks": len(plan.tasks),
-        "rollouts": plan.samples,
-        "seed": plan.seed,
-        "concurrency": limits.concurrency,
-        "time_limit_s": limits.time_limit_s,
-        "dataset": dict(plan.config),
-        "seats": {name: {"model": seat.model, "sampling": seat.sampling.as_dict()} for name, seat in seats.items()},
+def _identity(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a run that run, flat: "settings.task.weights.cost" -> 1.0."""
+    parts = {
+        name: metadata[name] for name in ("environment", "settings", "seed", "samples", "planned", "seats")
     }
-    path.write_text(tomli_w.dumps(content), encoding="utf-8")
+    return dict(_leaves({"dataset": {"sha256": metadata["dataset"]["sha256"]}, **parts}))
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """The config.toml of a run's folder.
-
-    Raises:
-        UsageError: the folder holds no run.
-    """
-    try:
-        return tomllib.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UsageError("no run to resume here", where=str(folder), hint="Name the folder of a run") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ArtifactError(f"can't read {CONFIG}: {error}", where=str(folder)) from error
+def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if not isinstance(tree, Mapping):
+        yield path, tree
+        return
+    for name, branch in tree.items():
+        yield from _leaves(branch, f"{path}.{name}" if path else name)

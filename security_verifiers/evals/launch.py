@@ -1,21 +1,21 @@
 """From a request ("these models, that environment") to finished runs."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from sv_shared.environment import Environment, find
-from sv_shared.errors import ModelError, UsageError
-from sv_shared.policies import PolicySpec
-
+from security_verifiers.evals.config import read_config
 from security_verifiers.evals.engine import Engine
-from security_verifiers.evals.evaluate import Observer, Run, RunLimits, evaluate, read_config
+from security_verifiers.evals.evaluate import Observer, Run, RunLimits, evaluate
 from security_verifiers.evals.plan import DEFAULT_SEED, Plan, make_plan
 from security_verifiers.evals.seats import Seat
 from security_verifiers.models.base import Model
 from security_verifiers.models.factory import make_model
+from sv_shared.environment import Environment, find
+from sv_shared.errors import ModelError, UsageError
+from sv_shared.policies import PolicySpec
 
 POLICY_PREFIX = "policy:"
 
@@ -70,7 +70,9 @@ async def run_models(request: EvalRequest, watcher: Watcher) -> list[Run]:
     async with Engine(environment, plan.env, seed=plan.seed, time_limit_s=request.time_limit_s) as engine:
         for players in fillings:
             async with _seated(players, request, watcher) as seats:
-                run = await evaluate(engine, plan, seats, request.output_dir, limits=request.limits, observer=watcher)
+                run = await evaluate(
+                    engine, plan, seats, request.output_dir, limits=request.limits, observer=watcher
+                )
                 runs.append(run)
     return runs
 
@@ -89,21 +91,27 @@ async def resume_run(folder: Path, watcher: Watcher, *, concurrency: int | None 
         concurrency=concurrency or config["concurrency"],
         time_limit_s=config["time_limit_s"],
     )
-    plan = make_plan(environment, request.config, tasks=request.tasks, samples=request.samples, seed=request.seed)
+    plan = make_plan(
+        environment, request.config, tasks=request.tasks, samples=request.samples, seed=request.seed
+    )
     players = {name: _player(environment, name, seat["model"]) for name, seat in config["seats"].items()}
     samplings = {name: seat["sampling"] for name, seat in config["seats"].items()}
     async with (
         Engine(environment, plan.env, seed=plan.seed, time_limit_s=request.time_limit_s) as engine,
         _seated(players, request, watcher, samplings) as seats,
     ):
-        return await evaluate(engine, plan, seats, folder, limits=request.limits, observer=watcher, resume=folder)
+        return await evaluate(
+            engine, plan, seats, folder, limits=request.limits, observer=watcher, resume=folder
+        )
 
 
 def _with_tools(request: EvalRequest) -> Mapping[str, Any]:
     return request.config if request.tools is None else {**request.config, "tools": request.tools}
 
 
-def _players(environment: Environment, name: str, opponent: str | None) -> dict[str, tuple[str, Model | PolicySpec]]:
+def _players(
+    environment: Environment, name: str, opponent: str | None
+) -> dict[str, tuple[str, Model | PolicySpec]]:
     """Who sits where: the named player in the evaluated seat, the opponent in the others."""
     others = [seat for seat in environment.seats if seat != environment.evaluated_seat]
     if opponent is not None and not others:
@@ -131,7 +139,9 @@ def _check_players(players: Mapping[str, tuple[str, Model | PolicySpec]], plan: 
         if isinstance(player, PolicySpec):
             lacking = sum(not player.can_play(task.data) for task in plan.tasks)
             if lacking:
-                raise UsageError(f"{name} can't play {lacking} of the {len(plan.tasks)} tasks of {plan.info.id}")
+                raise UsageError(
+                    f"{name} can't play {lacking} of the {len(plan.tasks)} tasks of {plan.info.id}"
+                )
 
 
 @asynccontextmanager
@@ -142,15 +152,14 @@ async def _seated(
     samplings: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> AsyncIterator[dict[str, Seat]]:
     """The players in their seats, models started before and closed after."""
-    started: list[Model] = []
     seats = {}
-    try:
+    async with AsyncExitStack() as stack:
         for seat, (name, player) in players.items():
             if isinstance(player, PolicySpec):
                 seats[seat] = Seat(seat, name, player)
                 continue
             await player.start(watcher.say)
-            started.append(player)
+            stack.push_async_callback(player.close)
             sampling = player.info.sampling
             if samplings is not None:
                 sampling = replace(sampling, **samplings[seat])
@@ -160,8 +169,3 @@ async def _seated(
                 sampling = replace(sampling, max_tokens=request.max_tokens)
             seats[seat] = Seat(seat, name, player, sampling)
         yield seats
-    finally:
-        for model in started:
-            await model.close()
-
-

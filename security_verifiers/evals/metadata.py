@@ -5,21 +5,23 @@ import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-
-from sv_shared.policies import PolicySpec
 
 import security_verifiers
 from security_verifiers.evals.plan import Plan
 from security_verifiers.evals.record import SCHEMA_VERSION
 from security_verifiers.evals.seats import Seat
+from sv_shared.policies import PolicySpec
 
 _PACKAGES = ("security-verifiers", "sv-shared", "verifiers", "numpy", "scipy", "scikit-learn")
 
 
-def initial_metadata(plan: Plan, seats: Mapping[str, Seat], run_id: str, *, concurrency: int) -> dict[str, Any]:
+def initial_metadata(
+    plan: Plan, seats: Mapping[str, Seat], run_id: str, *, concurrency: int
+) -> dict[str, Any]:
     """The metadata of a run that is about to start (status "running")."""
     environment, info, anchors = plan.environment, plan.info, plan.anchors
     return {
@@ -75,7 +77,7 @@ def now() -> str:
 
 
 def git_state(folder: Path) -> dict[str, Any]:
-    """The commit that the code was run from and whether files differ from it; nulls outside a git checkout."""
+    """The commit that the code was run from and whether files differ from it; nulls outside a checkout."""
     try:
         commit = _git(folder, "rev-parse", "HEAD")
         changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
@@ -99,7 +101,12 @@ def _version(package: str) -> str | None:
 def _seat(seat: Seat) -> dict[str, Any]:
     budget = {"max_turns": seat.max_turns, "max_output_tokens": seat.max_output_tokens}
     if isinstance(seat.player, PolicySpec):
-        who = {"provider": "policy", "kind": str(seat.player.kind), "engine": "scripted", "deterministic": True}
+        who = {
+            "provider": "policy",
+            "kind": str(seat.player.kind),
+            "engine": "scripted",
+            "deterministic": True,
+        }
         return {"model": seat.model, **who, "sampling": {}, "budget": budget}
     info = seat.player.info
     return {
@@ -110,18 +117,20 @@ def _seat(seat: Seat) -> dict[str, Any]:
         "served_name": info.served_name,
         "base_url": host_kind(info.base_url),
         "deterministic": info.deterministic,
-        "sampling": seat.sampling.as_dict(),
+        "sampling": seat.sampling_set,
         "budget": budget,
     }
 
 
 def host_kind(base_url: str | None) -> str | None:
-    """What kind of host an address names ("loopback", "private", or the public host's name); never a key or path."""
+    """What kind of host an address names: "loopback", "private", or the public host; never a key or path."""
     if base_url is None:
         return None
     host = urlsplit(base_url).hostname or ""
-    if host in ("localhost", "127.0.0.1", "::1"):
-        return "loopback"
-    if host.startswith(("10.", "192.168.", "172.")) or "." not in host:
-        return "private"
-    return host
+    try:
+        address = ip_address(host)
+    except ValueError:
+        if host == "localhost":
+            return "loopback"
+        return host if "." in host else "private"
+    return "loopback" if address.is_loopback else "private" if address.is_private else host

@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sv_shared.environment import ClassificationSpec
-from sv_shared.outcomes import Outcome
 
 from security_verifiers.stats import classification as c
 from security_verifiers.stats.classification import Decision
 from security_verifiers.stats.estimates import Estimate, cluster_mean
+from sv_shared.environment import ClassificationSpec
+from sv_shared.outcomes import Outcome
+from sv_shared.storage import fingerprint
 
 
 class MetricMeans:
-    """Collects the grades' metrics line by line; a metric that a line does not carry is not invented for it."""
+    """Collects the grades' metrics line by line; a metric that a line lacks is not invented for it."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[list[float], list[str]]] = {}
@@ -42,7 +43,8 @@ class ClassificationMetrics:
     """
 
     def __init__(self, spec: ClassificationSpec, settings: Mapping[str, Any]) -> None:
-        self._spec = spec
+        # Under the hash_only storage rule labels stand in the lines as their fingerprints.
+        self._positive = (spec.positive, fingerprint(spec.positive))
         self._costs = spec.costs(settings)
         self._truth: list[bool] = []
         self._decision: list[int] = []
@@ -51,13 +53,13 @@ class ClassificationMetrics:
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Take one result line that is the model's own."""
-        self._truth.append(line["truth"] == self._spec.positive)
+        self._truth.append(line["truth"] in self._positive)
         parsed = line["parsed"] or {}
         decision = Decision.NONE
         if line["outcome"] == Outcome.ABSTAINED:
             decision = Decision.ABSTAIN
         elif line["outcome"] == Outcome.SCORED and parsed:
-            decision = Decision.POSITIVE if parsed["label"] == self._spec.positive else Decision.NEGATIVE
+            decision = Decision.POSITIVE if parsed["label"] in self._positive else Decision.NEGATIVE
         self._decision.append(decision)
         stated = decision <= Decision.POSITIVE
         self._confidence.append(parsed["confidence"] if stated else np.nan)

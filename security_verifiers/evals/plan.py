@@ -1,18 +1,19 @@
 """Plan: which rollouts a run consists of, decided before the first one is played."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import verifiers.v1 as vf
+
+from security_verifiers.evals.engine import load_env
+from security_verifiers.evals.record import RolloutKey
 from sv_shared.environment import Anchors, DatasetInfo, Environment
 from sv_shared.errors import DataError, ToolError, UsageError
 from sv_shared.task import GradedTask
 from sv_shared.taskset import DatasetTaskset
-
-from security_verifiers.evals.engine import load_env
-from security_verifiers.evals.record import RolloutKey
 
 DEFAULT_SEED = 42
 
@@ -93,9 +94,11 @@ def make_plan(
         raise DataError(f"{taskset.info().id} has no tasks", where=f"split {taskset.info().split}")
     hashes = [task.hash for task in drawn]
     if len(set(hashes)) < len(hashes):
-        twice = next(h for i, h in enumerate(hashes) if h in hashes[:i])
+        twice, _ = Counter(hashes).most_common(1)[0]
         raise DataError(
-            f"a task stands twice in {taskset.info().id}", where=f"content hash {twice[:12]}", hint="Remove one"
+            f"a task stands twice in {taskset.info().id}",
+            where=f"content hash {twice[:12]}",
+            hint="Remove one",
         )
     return Plan(
         environment=environment,

@@ -83,7 +83,7 @@ class RecordError:
     """Why a rollout has no answer to grade.
 
     Attributes:
-        where: "provider", "tools", "environment", "grader" or "time limit".
+        where: "provider", "player", "tools", "environment", "grader" or "time limit".
         type: the exception's class.
         message: one line.
     """

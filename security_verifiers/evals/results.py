@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
-from sv_shared.errors import ArtifactError
-
 from security_verifiers.evals.record import SCHEMA_VERSION, RolloutKey
+from sv_shared.errors import ArtifactError
+from sv_shared.outcomes import Outcome
 
 RESULTS = "results.jsonl"
 
@@ -39,7 +40,7 @@ class Results:
             key = _checked_key(line, f"{self.path}:{number}")
             if key in numbers:
                 raise ArtifactError(
-                    f"the rollout {key.task[:12]} sample {key.sample} stands twice, first in line {numbers[key]}",
+                    f"task {key.task[:12]} sample {key.sample} stands twice, first in line {numbers[key]}",
                     where=f"{self.path}:{number}",
                 )
             numbers[key] = number
@@ -76,8 +77,8 @@ class Results:
                         hint="The run was killed while writing it: resume the run",
                     )
                 try:
-                    line = json.loads(raw)
-                except ValueError as error:
+                    line = json.loads(raw, parse_constant=_refuse_constant)
+                except (ValueError, RecursionError) as error:
                     raise ArtifactError(f"not JSON: {error}", where=f"{self.path}:{number}") from error
                 if not isinstance(line, dict):
                     raise ArtifactError("not a JSON object", where=f"{self.path}:{number}")
@@ -85,11 +86,47 @@ class Results:
                 offset += len(raw)
 
 
+_KEY = {"task": str, "sample": int, "seed": int}
+_FIELDS: dict[str, type | UnionType] = {
+    "task_id": str,
+    "cluster": str,
+    "difficulty": str,
+    "outcome": str,
+    "reward": float | int | None,
+    "components": dict,
+    "metrics": dict,
+    "parsed": dict | None,
+    "truth": object,
+    "flags": list,
+    "seats": dict,
+}
+"""What every result line holds."""
+
+
 def _checked_key(line: dict[str, Any], where: str) -> RolloutKey:
+    """The key of a line, after a look at everything that readers rely on."""
     if line.get("schema_version") != SCHEMA_VERSION:
         found = line.get("schema_version")
         raise ArtifactError(f"schema version {found!r}; this version reads {SCHEMA_VERSION}", where=where)
-    try:
-        return line_key(line)
-    except (KeyError, TypeError) as error:
-        raise ArtifactError("a result without a key", where=where) from error
+    key = line.get("key")
+    if not isinstance(key, dict) or any(not isinstance(key.get(name), kind) for name, kind in _KEY.items()):
+        raise ArtifactError("a result without a key of task, sample and seed", where=where)
+    for name, kind in _FIELDS.items():
+        if name not in line:
+            raise ArtifactError(f"a result without {name!r}", where=where)
+        if not isinstance(line[name], kind):
+            raise ArtifactError(f"{name!r} can't be {json.dumps(line[name])[:80]}", where=where)
+    _check_outcome(line, where)
+    return line_key(line)
+
+
+def _check_outcome(line: dict[str, Any], where: str) -> None:
+    """A known outcome, and a reward exactly where the outcome is the model's own."""
+    if line["outcome"] not in set(Outcome):
+        raise ArtifactError(f"there is no outcome {line['outcome']!r}", where=where)
+    if Outcome(line["outcome"]).is_ours != (line["reward"] is None):
+        raise ArtifactError(f"a reward of {line['reward']} with outcome {line['outcome']}", where=where)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

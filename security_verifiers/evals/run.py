@@ -1,22 +1,24 @@
 """rollouts(): the runner as a library. `sv eval`, tournaments and RL all call it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-
-from sv_shared.task import GradedTask
+from collections.abc import AsyncGenerator, Iterable
 
 from security_verifiers.evals.engine import Engine
 from security_verifiers.evals.record import Record
+from sv_shared.task import GradedTask
 
 Planned = tuple[GradedTask, int]
 """A task and the number of one of its samples."""
 
 
-async def rollouts(engine: Engine, planned: Iterable[Planned], *, concurrency: int) -> AsyncIterator[Record]:
+async def rollouts(
+    engine: Engine, planned: Iterable[Planned], *, concurrency: int
+) -> AsyncGenerator[Record, None]:
     """Play the planned rollouts, `concurrency` at a time, and yield each Record as it ends.
 
     Memory is bounded by the concurrency: the plan is read lazily and finished records wait for their reader.
-    Closing the iterator (or an exception in its consumer) cancels the rollouts in flight.
+    Closing the iterator cancels the rollouts in flight. A consumer that may stop early wraps it in
+    `contextlib.aclosing`: an iterator that is merely dropped is closed by the garbage collector, some time.
 
     Args:
         engine: an entered engine.

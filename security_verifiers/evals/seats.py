@@ -2,23 +2,28 @@
 
 import hashlib
 import itertools
+import logging
+import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import verifiers.v1 as vf
-from sv_shared.environment import Environment
-from sv_shared.policies import Policy, PolicySpec
-from sv_shared.task import PROVIDER_KEY
 from verifiers.v1.dialects import Dialect
-from verifiers.v1.errors import model_error
+from verifiers.v1.errors import RolloutError, model_error
 from verifiers.v1.graph import PendingTurn
 
 from security_verifiers.evals.record import SeatTokens
 from security_verifiers.models.base import Completion, Model, ModelCallError, Sampling
+from sv_shared.environment import Environment
+from sv_shared.policies import Policy, PolicySpec
+from sv_shared.task import PROVIDER_KEY
+
+logger = logging.getLogger(__name__)
 
 _numbers = itertools.count()
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,11 @@ class Seat:
         """True for a policy: it costs nothing and is deterministic by seed."""
         return isinstance(self.player, PolicySpec)
 
+    @property
+    def sampling_set(self) -> dict[str, Any]:
+        """The sampling settings that were set, as a JSON object."""
+        return {name: value for name, value in asdict(self.sampling).items() if value is not None}
+
     def cost_usd(self, tokens: SeatTokens) -> float | None:
         """US dollars of these tokens; 0 for a policy, None where price or counts are unknown."""
         if isinstance(self.player, PolicySpec):
@@ -62,7 +72,7 @@ def policy_seats(environment: Environment, spec: PolicySpec) -> dict[str, Seat]:
 
 
 def rollout_seed(run_seed: int, task: str, sample: int) -> int:
-    """The seed of one rollout, 0 .. 2**31 - 1: the same whatever ran before it and however many run at once."""
+    """The seed of one rollout, 0 .. 2**31 - 1: the same whatever ran before it or runs beside it."""
     digest = hashlib.sha256(f"{run_seed}:{task}:{sample}".encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1
 
@@ -77,6 +87,10 @@ class SeatCalls:
     completions: list[Completion] = field(default_factory=list)
     seconds: float = 0.0
     attempts: int = 0
+
+
+class PlayerError(RolloutError):
+    """A policy or a model's client raised something that is no answer of a provider: a defect in it."""
 
 
 class SeatClient(vf.Client):
@@ -111,30 +125,56 @@ class SeatClient(vf.Client):
         started = time.perf_counter()
         try:
             completion = await self._complete(calls, body)
+            completion = replace(completion, message=_mend(completion.message))
+            response = _response(completion)
         except ModelCallError as error:
             calls.attempts += error.attempts
             raise model_error(str(error), status_code=error.status) from error
+        except Exception as error:
+            logger.info("%s raised", self.seat.model, exc_info=error)
+            raise PlayerError(f"{self.seat.model} raised {type(error).__name__}: {error}") from error
         finally:
             calls.seconds += time.perf_counter() - started
         calls.completions.append(completion)
         calls.attempts += completion.attempts
-        # verifiers keeps three finish reasons and no refusal field; graders may need the provider's own words.
+        # verifiers keeps three finish reasons and no refusal field; graders may need the provider's words.
         calls.trace.info[PROVIDER_KEY] = {
             "finish_reason": completion.finish_reason,
             "refusal": completion.message.get("refusal"),
         }
-        return _response(completion)
+        return response
 
     async def _complete(self, calls: SeatCalls, body: Mapping[str, Any]) -> Completion:
         messages, tools = body["messages"], body.get("tools") or []
         player = self.seat.player
         if not isinstance(player, PolicySpec):
-            return await player.complete(messages, tools, self.seat.sampling.with_seed(calls.seed))
+            return await player.complete(messages, tools, replace(self.seat.sampling, seed=calls.seed))
         if calls.policy is None:
             calls.policy = player.make(calls.seed)
         message = dict(calls.policy.act(calls.trace.task.data, messages, tools))
         reason = "tool_calls" if message.get("tool_calls") else "stop"
-        return Completion(message=message, finish_reason=reason, usage=None, model=self.seat.model)
+        return Completion(
+            message=message,
+            finish_reason=reason,
+            usage=None,
+            model=self.seat.model,
+            token_ids=None,
+            logprobs=None,
+            attempts=1,
+            latency_s=0.0,
+        )
+
+
+def _mend(value: Any) -> Any:
+    """A message with each half of a surrogate pair replaced by U+FFFD, as decoders of bytes do.
+
+    No UTF-8 can hold such a half; left in, what a model wrote would break the transport instead of its grade.
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, Mapping):
+        return {key: _mend(item) for key, item in value.items()}
+    return [_mend(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _response(completion: Completion) -> vf.Response:

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from sv_shared.environment import find
-from sv_shared.errors import ArtifactError
-
 from security_verifiers.evals.artifacts import METADATA, read_json
 from security_verifiers.evals.evaluate import Run
+from security_verifiers.evals.record import SCHEMA_VERSION
 from security_verifiers.evals.summary import summarise
+from sv_shared.environment import find
+from sv_shared.errors import ArtifactError
 
 
 def find_runs(path: Path) -> list[Path]:
@@ -30,9 +30,13 @@ def load_run(folder: Path) -> Run:
     Raises:
         ArtifactError: the files are broken.
     """
-    metadata = read_json(folder / METADATA)
+    path = folder / METADATA
+    metadata = read_json(path)
+    if metadata.get("schema_version") != SCHEMA_VERSION:
+        found = metadata.get("schema_version")
+        raise ArtifactError(f"schema version {found!r}; this version reads {SCHEMA_VERSION}", where=str(path))
     try:
         environment = find(metadata["environment"]["id"])
         return Run(folder, metadata, summarise(environment, folder, metadata))
-    except KeyError as error:
-        raise ArtifactError(f"the metadata lack {error}", where=str(folder / METADATA)) from error
+    except (KeyError, TypeError) as error:
+        raise ArtifactError(f"the metadata are not what a run writes: {error!r}", where=str(path)) from error

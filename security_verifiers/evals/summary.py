@@ -7,21 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sv_shared.environment import Anchors, Environment
-from sv_shared.outcomes import Outcome
 
 from security_verifiers.evals.metrics import ClassificationMetrics, MetricMeans
 from security_verifiers.evals.record import SCHEMA_VERSION, SeatTokens
 from security_verifiers.evals.results import Results
-from security_verifiers.stats.accounting import bounds, is_invalid, ours
-from security_verifiers.stats.estimates import Estimate, cluster_mean
+from security_verifiers.stats.accounting import Bounds, bounds, is_invalid, ours
+from security_verifiers.stats.estimates import cluster_mean
+from sv_shared.environment import Anchors, Environment
+from sv_shared.errors import ArtifactError
+from sv_shared.outcomes import Outcome
+
+NO_REWARD = "no interval: no rollout was graded"
 
 
 def summarise(environment: Environment, folder: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The summary of a run's folder.
 
     Every planned rollout is counted: those without a line are "missing", parse failures and refusals stay in
-    every mean at the floor, and grader and infrastructure errors widen the reward into bounds.
+    every mean at the floor, and what was not measured (missing, grader and infrastructure errors) widens the
+    reward into bounds.
 
     Raises:
         ArtifactError: the result lines can't be trusted.
@@ -49,6 +53,10 @@ def summarise(environment: Environment, folder: Path, metadata: Mapping[str, Any
     reward = rewards.estimate()
     failed = ours(counts)
     missing = metadata["planned"] - len(results)
+    if missing < 0:
+        raise ArtifactError(
+            f"{len(results)} results of {metadata['planned']} planned rollouts", where=str(results.path)
+        )
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": metadata["run_id"],
@@ -56,8 +64,8 @@ def summarise(environment: Environment, folder: Path, metadata: Mapping[str, Any
         "counts": dict(counts),
         "missing": missing,
         "invalid": is_invalid(counts) or missing > 0,
-        "reward": asdict(reward),
-        "reward_bounds": asdict(bounds(rewards.values, failed, declared["floor"], declared["maximum"])),
+        "reward": reward,
+        "reward_bounds": asdict(rewards.bounds(failed + missing, declared["floor"], declared["maximum"])),
         "normalised": _normalised(reward, ends),
         "components": rewards.components(),
         "metrics": classified.values() if classified else {},
@@ -84,8 +92,16 @@ class _Rewards:
         for name, value in line["components"].items():
             self._components[name] = self._components.get(name, 0.0) + value
 
-    def estimate(self) -> Estimate:
-        return cluster_mean(np.array(self.values), np.array(self._clusters))
+    def estimate(self) -> dict[str, Any]:
+        """The mean with its interval; a value of None where no rollout has a reward."""
+        if not self.values:
+            return {"value": None, "lower": None, "upper": None, "n": 0, "clusters": 0, "method": NO_REWARD}
+        return asdict(cluster_mean(np.array(self.values), np.array(self._clusters)))
+
+    def bounds(self, unmeasured: int, floor: float, maximum: float) -> Bounds:
+        """Between what the unmeasured rollouts could have made of the mean."""
+        # The engine lets no reward pass that is further outside than rounding goes.
+        return bounds(np.clip(self.values, floor, maximum), unmeasured, floor, maximum)
 
     def components(self) -> dict[str, float]:
         """Contribution of each component to the mean reward."""
@@ -95,10 +111,11 @@ class _Rewards:
         values, tiers = np.array(self.values), np.array(self._tiers)
         names = sorted(set(self._tiers) - {""})
         return {
-            name: {"n": int((tiers == name).sum()), "reward": float(values[tiers == name].mean())} for name in names
+            name: {"n": int((tiers == name).sum()), "reward": float(values[tiers == name].mean())}
+            for name in names
         }
 
 
-def _normalised(reward: Estimate, ends: Anchors) -> dict[str, float | None]:
-    values = {"score": reward.value, "lower": reward.lower, "upper": reward.upper}
+def _normalised(reward: Mapping[str, Any], ends: Anchors) -> dict[str, float | None]:
+    values = {"score": reward["value"], "lower": reward["lower"], "upper": reward["upper"]}
     return {name: None if value is None else ends.normalise(value) for name, value in values.items()}

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sv_shared.environment import Environment, find
-from sv_shared.policies import PolicyKind
 
 from security_verifiers.evals.evaluate import Run
 from security_verifiers.evals.results import Results
 from security_verifiers.stats.multiple import holm
 from security_verifiers.stats.paired import PairedDifference, paired_difference
+from sv_shared.environment import Environment, find
+from sv_shared.policies import PolicyKind
 
 ORDER: tuple[str, ...] = (
     PolicyKind.CONSTANT,
@@ -71,14 +71,22 @@ def make_sheets(runs: Iterable[Run]) -> list[Sheet]:
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
         m = run.metadata
-        key = (m["environment"]["id"], m["environment"]["version"], m["dataset"]["sha256"], m["seed"], m["samples"])
+        key = (
+            m["environment"]["id"],
+            m["environment"]["version"],
+            m["dataset"]["sha256"],
+            m["seed"],
+            m["samples"],
+        )
         groups.setdefault((*key, repr(m["settings"])), []).append(run)
     return [_sheet(find(key[0]), group) for key, group in groups.items()]
 
 
 def _sheet(environment: Environment, runs: Sequence[Run]) -> Sheet:
     lines = [Line(run, run.metadata["seats"][run.metadata["evaluated_seat"]]["kind"]) for run in runs]
-    lines.sort(key=lambda line: (ORDER.index(line.kind), -(line.run.summary["reward"]["value"] or 0.0), line.model))
+    lines.sort(
+        key=lambda line: (ORDER.index(line.kind), -(line.run.summary["reward"]["value"] or 0.0), line.model)
+    )
     shallow = next((line for line in lines if line.kind == PolicyKind.SHALLOW), None)
     if shallow is not None:
         lines = _judge(lines, shallow)

@@ -7,10 +7,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from sv_shared.policies import PolicyKind
 
 from security_verifiers.evals.evaluate import Run
 from security_verifiers.reports.sheet import Line, Sheet, make_sheets
+from sv_shared.policies import PolicyKind
 
 VERDICTS = {"below": "▼", "above": "▲", "tie": "≈"}
 WIDTH = 120

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import verifiers.v1 as vf
+from verifiers.v1.runtimes import SubprocessConfig
+
 from sv_shared.environment import Anchors, DatasetInfo, Environment
 from sv_shared.grading import Grade
 from sv_shared.harness import ChatHarness
@@ -11,7 +13,6 @@ from sv_shared.outcomes import Outcome
 from sv_shared.policies import PolicyKind, PolicySpec, text_policy
 from sv_shared.task import GradedData, GradedTask, record_grade
 from sv_shared.taskset import DatasetConfig, DatasetTaskset
-from verifiers.v1.runtimes import SubprocessConfig
 
 __all__ = ["ChatHarness", "DuelEnv", "DuelTaskset"]
 
@@ -70,7 +71,9 @@ class DuelTaskset(DatasetTaskset, vf.Taskset[DuelTask, DatasetConfig]):
 
     def load(self) -> Iterable[DuelTask]:
         for number in range(7):
-            data = GradedData(id=str(number), prompt="Guess a number of 0 to 6.", truth=number, cluster=str(number))
+            data = GradedData(
+                id=str(number), prompt="Guess a number of 0 to 6.", truth=number, cluster=str(number)
+            )
             yield DuelTask(data, self.config.task)
 
     def info(self) -> DatasetInfo:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import verifiers.v1 as vf
+
 from sv_shared.environment import Anchors, DatasetInfo, Environment
 from sv_shared.grading import Grade
 from sv_shared.harness import ChatHarness
@@ -50,7 +51,9 @@ class ToolboxTask(GradedTask[GradedData, Notes]):
         wanted = ",".join([self.data.truth] * 2)
         kept = ",".join(trace.state.notes)
         right = last_answer(trace).text == wanted == kept
-        return Grade(Outcome.SCORED, {"right": float(right)}, {"notes": float(len(trace.state.notes))}, {"kept": kept})
+        return Grade(
+            Outcome.SCORED, {"right": float(right)}, {"notes": float(len(trace.state.notes))}, {"kept": kept}
+        )
 
     def bounds(self) -> tuple[float, float]:
         return 0.0, 1.0
@@ -102,7 +105,10 @@ class Clumsy:
         done = sum(message["role"] == "tool" for message in messages)
         if done < len(self.MISTAKES):
             return call(f"c{done}", *self.MISTAKES[done])
-        return {"role": "assistant", "content": "\n".join(m["content"] for m in messages if m["role"] == "tool")}
+        return {
+            "role": "assistant",
+            "content": "\n".join(m["content"] for m in messages if m["role"] == "tool"),
+        }
 
 
 def call(identifier: str, name: str, arguments: str) -> Message:
@@ -128,9 +134,13 @@ class ToolboxEnvironment(Environment):
 
     def policies(self, seat: str) -> Mapping[str, PolicySpec]:
         return {
-            "reference": PolicySpec("reference", PolicyKind.REFERENCE, "uses the tools", lambda seed: Diligent()),
+            "reference": PolicySpec(
+                "reference", PolicyKind.REFERENCE, "uses the tools", lambda seed: Diligent()
+            ),
             "clumsy": PolicySpec("clumsy", PolicyKind.DEGENERATE, "misuses the tools", lambda seed: Clumsy()),
-            "empty": text_policy("empty", PolicyKind.CONSTANT, "says nothing", lambda task, messages, seed: ""),
+            "empty": text_policy(
+                "empty", PolicyKind.CONSTANT, "says nothing", lambda task, messages, seed: ""
+            ),
         }
 
     def anchors(self, tasks: Sequence[GradedTask]) -> Anchors:

@@ -1,6 +1,7 @@
 """The tool cache under load, damage, a full disk and kill -9."""
 
 import asyncio
+import fcntl
 import os
 import signal
 import sqlite3
@@ -9,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -141,7 +143,7 @@ async def test_garbage_from_a_tool_that_exits_well_is_refused_and_not_kept(opene
     for _ in range(2):
         with pytest.raises(ToolError, match="something else"):
             await cache.result(key("a"), liar, text)
-    assert liar.calls == 2
+    assert (liar.calls, cache.stats.rejected) == (2, 0)
     assert await cache.result(key("a"), Caller(), text) == "ok"
 
 
@@ -217,6 +219,16 @@ async def test_damage_under_an_open_cache(opened: Opened) -> None:
     assert caller.calls == 2
     assert one._store.path == other._store.path
     assert sum("is damaged" in warning for warning in opened.warnings) == 2
+
+
+async def test_after_damage_a_process_joins_the_newest_file(opened: Opened) -> None:
+    cache = opened()
+    cache._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    (opened.folder / "results-v1.sqlite").write_bytes(b"x" * 40_960)
+    (opened.folder / "results-v1.3.sqlite").touch()
+    cache._store._db.execute("PRAGMA shrink_memory").fetchall()
+    assert await cache.result(key("a"), Caller(), text) == "ok"
+    assert cache._store.path.name == "results-v1.3.sqlite"
 
 
 async def test_full_disk_costs_the_storing_and_not_the_result(opened: Opened) -> None:
@@ -332,6 +344,17 @@ def start_writer(folder: Path, me: int, keys: int, rounds: int) -> subprocess.Po
     )
 
 
+def test_files_are_opened_one_process_at_a_time(tmp_path: Path) -> None:
+    """Without it about one in a hundred simultaneous first openings fails with "database is locked"."""
+    with (tmp_path / "opening.lock").open("w") as held, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        opening = pool.submit(ToolCache, tmp_path)
+        time.sleep(0.2)
+        assert not opening.done()
+        fcntl.flock(held, fcntl.LOCK_UN)
+        opening.result(timeout=10).close()
+
+
 def test_eight_processes_share_a_cache(tmp_path: Path) -> None:
     writers = [start_writer(tmp_path / "cache", me, 40, 120) for me in range(8)]
     for writer in writers:
@@ -339,6 +362,7 @@ def test_eight_processes_share_a_cache(tmp_path: Path) -> None:
         assert (writer.returncode, err) == (0, "")
         assert len(out.splitlines()) == 120
     database = sqlite3.connect(tmp_path / "cache" / "results-v1.sqlite")
+    assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert database.execute("SELECT count(*) FROM results").fetchone() == (40,)
     assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     database.close()

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sv_env_network_logs.rewards import ABSTAIN, POSITIVE
 from sv_env_network_logs.policies import NEGATIVE
+from sv_env_network_logs.rewards import ABSTAIN, POSITIVE
 from sv_shared.environment import Anchors
 from sv_shared.rewards import Call, bayes_reward, best_constant, reward_bounds
 from sv_shared.task import GradedTask

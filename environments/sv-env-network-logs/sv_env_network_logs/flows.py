@@ -49,7 +49,7 @@ class Flow:
     orig_ip_bytes: int | None = None
     resp_pkts: int | None = None
     resp_ip_bytes: int | None = None
-    extra: Mapping[str, float | int | str] = field(default=_NO_EXTRA)
+    extra: Mapping[str, float | int | str] = field(default_factory=lambda: _NO_EXTRA)
 
 
 FLOW_FIELDS: tuple[str, ...] = tuple(f.name for f in fields(Flow) if f.name != "extra")

@@ -4,10 +4,10 @@ and every degenerate answer. The baselines read the prompt, as a model does; onl
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from sv_env_network_logs.flows import LABELS
+from sv_env_network_logs.render import View
 from sv_env_network_logs.rewards import ABSTAIN, POSITIVE, WEIGHTS
 from sv_shared.answer_policies import answer_json, classification_policies
 from sv_shared.policies import Message, PolicyKind, PolicySpec, last_user_text, text_policy
@@ -20,7 +20,9 @@ _FIELD = re.compile(r"(\w+)=(\S+)")
 _JUDGED = re.compile(r"^Connection to judge.*\n(.*)$", re.MULTILINE)
 _EARLIER = re.compile(r"^Earlier connections.*\n(?P<rows>(?:.+\n)*)", re.MULTILINE)
 
-UNUSUAL_PORTS = frozenset({"22", "23", "81", "445", "2323", "3389", "4444", "5555", "6667", "8081", "37215", "52869"})
+UNUSUAL_PORTS = frozenset(
+    {"22", "23", "81", "445", "2323", "3389", "4444", "5555", "6667", "8081", "37215", "52869"}
+)
 """Ports that bots, brute force and lateral movement favour."""
 FAILED_STATES = frozenset({"S0", "REJ", "RSTO", "RSTOS0", "RSTRH", "SH", "SHR", "OTH"})
 """Zeek's states of connections that did not come about or were torn down."""
@@ -32,7 +34,9 @@ def policies() -> Mapping[str, PolicySpec]:
         *classification_policies(LABELS, ABSTAIN, lambda task: task.truth),
         _honest("port-rule", PolicyKind.HEURISTIC, "a list of ports and failed states", port_rule),
         _honest("rate-rule", PolicyKind.HEURISTIC, "how much is sent, how fast, to how many", rate_rule),
-        _honest("shallow", PolicyKind.SHALLOW, "TF-IDF and logistic regression on 2,000 training rows", _shallow),
+        _honest(
+            "shallow", PolicyKind.SHALLOW, "TF-IDF and logistic regression on 2,000 training rows", _shallow
+        ),
         PolicySpec(
             "bayes",
             PolicyKind.CEILING,
@@ -98,15 +102,11 @@ def _honest(name: str, kind: PolicyKind, summary: str, belief: Callable[[str], f
     )
 
 
-@cache
-def _trained() -> Any:
-    from sv_env_network_logs.shallow import policy_model
-
-    return policy_model()
-
-
 def _shallow(prompt: str) -> float:
-    return float(_trained().predict_proba([prompt])[0])
+    from sv_env_network_logs.shallow import reference_shallow
+
+    view: View = "window" if _EARLIER.search(prompt) else "flow"
+    return float(reference_shallow(view).predict_proba([prompt])[0])
 
 
 def _bayes(task: Any, messages: Sequence[Message], seed: int) -> str:

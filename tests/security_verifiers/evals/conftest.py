@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sv_shared.environment import Environment
-from sv_shared.policies import PolicySpec
 
 from security_verifiers.evals.engine import Engine
 from security_verifiers.evals.evaluate import Run, RunLimits, Tally, evaluate
 from security_verifiers.evals.plan import make_plan
 from security_verifiers.evals.record import Record
 from security_verifiers.evals.seats import policy_seats
+from sv_shared.environment import Environment
+from sv_shared.policies import PolicySpec
 
 
 class Watching:

@@ -3,10 +3,9 @@
 import json
 from pathlib import Path
 
+from security_verifiers.evals.results import Results
 from sv_test_duel import DUEL
 from sv_test_toolbox import TOOLBOX
-
-from security_verifiers.evals.results import Results
 
 from .conftest import Play, Watching
 

@@ -151,6 +151,11 @@ def test_bins_never_split_ties_and_are_never_empty(values: list[float], bins: in
         assert len({c for c, v in zip(codes, values, strict=True) if v == value}) == 1
 
 
+def test_bins_hold_equally_many_distinct_values() -> None:
+    codes = cl._equal_mass(np.random.default_rng(4).permutation(30) / 30, 3)
+    assert np.bincount(codes).tolist() == [10, 10, 10]
+
+
 @pytest.mark.parametrize(("shift", "low", "high"), [(0.0, 0.0, 0.05), (0.15, 0.12, 0.17)])
 def test_ece_is_closer_to_the_truth_than_the_plain_estimate(shift: float, low: float, high: float) -> None:
     rng, ours, plain = np.random.default_rng(3), [], []

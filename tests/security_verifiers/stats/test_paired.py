@@ -53,7 +53,9 @@ def test_many_different_clusters_keep_centre_and_spread() -> None:
 def test_many_clusters_of_different_sizes_without_any_residual() -> None:
     sizes = np.arange(1, 2 * MAX_KINDS)
     labels = np.repeat(np.arange(len(sizes)), sizes)
-    assert np.ptp(resampled_means(cluster_sums(np.full(len(labels), 0.25), labels), 6, 100)) < 1e-12
+    with np.errstate(all="raise"):
+        means = resampled_means(cluster_sums(np.full(len(labels), 0.25), labels), 6, 100)
+    assert means == pytest.approx(np.full(100, 0.25), abs=1e-12)
 
 
 def test_interval_is_the_t_interval_for_normal_data() -> None:
@@ -63,6 +65,13 @@ def test_interval_is_the_t_interval_for_normal_data() -> None:
     low, high = expected.confidence_interval(0.95)
     assert (got.lower, got.upper) == pytest.approx((low, high), abs=0.04 * (high - low))
     assert got.p_value == pytest.approx(expected.pvalue, abs=0.01)
+
+
+def test_p_value_is_that_of_the_t_test_at_twelve_normal_clusters() -> None:
+    values = stats.norm.ppf((np.arange(12) + 0.5) / 12)
+    for shift in (0.3, 0.6):
+        got = paired_difference(np.zeros(12), values + shift, np.arange(12), 1, resamples=100_000)
+        assert got.p_value == pytest.approx(stats.ttest_1samp(values + shift, 0.0).pvalue, rel=0.04)
 
 
 def test_few_clusters_use_the_t_test_and_say_so() -> None:

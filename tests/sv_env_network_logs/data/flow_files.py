@@ -13,15 +13,17 @@ CONN_TYPES = {
 }  # fmt: skip
 CONN_ROW = {
     "ts": "1545403816.962094", "uid": "CrDn63WjJEmrWGjqf", "id.orig_h": "192.168.1.195", "id.orig_p": "41040",
-    "id.resp_h": "185.244.25.235", "id.resp_p": "80", "proto": "tcp", "service": "http", "duration": "3.139211",
-    "orig_bytes": "149", "resp_bytes": "128252", "conn_state": "SF", "local_orig": "-", "local_resp": "-",
+    "id.resp_h": "185.244.25.235", "id.resp_p": "80", "proto": "tcp", "service": "http",
+    "duration": "3.139211", "orig_bytes": "149", "resp_bytes": "128252", "conn_state": "SF",
+    "local_orig": "-", "local_resp": "-",
     "missed_bytes": "2896", "history": "ShADadttcfF", "orig_pkts": "94", "orig_ip_bytes": "5525",
-    "resp_pkts": "96", "resp_ip_bytes": "139044", "tunnel_parents": "-", "label": "Benign", "detailed-label": "-",
+    "resp_pkts": "96", "resp_ip_bytes": "139044", "tunnel_parents": "-", "label": "Benign",
+    "detailed-label": "-",
 }  # fmt: skip
 
 
 def conn(**changes: str) -> dict[str, str]:
-    """A conn.log row, with some fields changed ("id_orig_h" for "id.orig_h", "detail" for "detailed-label")."""
+    """A conn.log row, with some fields changed ("id_orig_h" is "id.orig_h", "detail" the last)."""
     names = {"detail": "detailed-label"}
     return CONN_ROW | {names.get(k, k.replace("id_", "id.")): v for k, v in changes.items()}
 
@@ -40,7 +42,9 @@ def zeek_header(names: Sequence[str], types: Sequence[str]) -> list[str]:
     ]
 
 
-def zeek_text(rows: Sequence[Mapping[str, str]], *, fused: bool = True, detail: str = "detailed-label") -> str:
+def zeek_text(
+    rows: Sequence[Mapping[str, str]], *, fused: bool = True, detail: str = "detailed-label"
+) -> str:
     """A labelled conn.log: three blanks in the last field, or tabs throughout."""
     names = [detail if name == "detailed-label" else name for name in CONN_TYPES]
     tables = [names, list(CONN_TYPES.values()), *[[row[name] for name in CONN_TYPES] for row in rows]]
@@ -79,19 +83,77 @@ Active Mean, Active Std, Active Max, Active Min,Idle Mean, Idle Std, Idle Max, I
 CIC_HEADER = CIC_NAMES.replace("\n", "").split(",")
 """The 79 columns of the original release, blanks included."""
 
-CORRECTED_HEADER = (
-    "id,Flow ID,Src IP,Src Port,Dst IP,Dst Port,Protocol,Timestamp,Flow Duration,Total Fwd Packet,"
-    "Total Bwd packets,Total Length of Fwd Packet,Flow Bytes/s,Fwd Header Length,CWR Flag Count,"
-    "FWD Init Win Bytes,ICMP Code,Total TCP Flow Time,Label,Attempted Category"
-).split(",")
+CORRECTED_HEADER = [
+    "id",
+    "Flow ID",
+    "Src IP",
+    "Src Port",
+    "Dst IP",
+    "Dst Port",
+    "Protocol",
+    "Timestamp",
+    "Flow Duration",
+    "Total Fwd Packet",
+    "Total Bwd packets",
+    "Total Length of Fwd Packet",
+    "Flow Bytes/s",
+    "Fwd Header Length",
+    "CWR Flag Count",
+    "FWD Init Win Bytes",
+    "ICMP Code",
+    "Total TCP Flow Time",
+    "Label",
+    "Attempted Category",
+]
 """Columns of the corrected releases: all identifying ones and some features."""
 
-UNSW_HEADER = (
-    "id,dur,proto,service,state,spkts,dpkts,sbytes,dbytes,rate,sttl,dttl,sload,dload,sloss,dloss,sinpkt,dinpkt,"
-    "sjit,djit,swin,stcpb,dtcpb,dwin,tcprtt,synack,ackdat,smean,dmean,trans_depth,response_body_len,ct_srv_src,"
-    "ct_state_ttl,ct_dst_ltm,ct_src_dport_ltm,ct_dst_sport_ltm,ct_dst_src_ltm,is_ftp_login,ct_ftp_cmd,"
-    "ct_flw_http_mthd,ct_src_ltm,ct_srv_dst,is_sm_ips_ports,attack_cat,label"
-).split(",")
+UNSW_HEADER = [
+    "id",
+    "dur",
+    "proto",
+    "service",
+    "state",
+    "spkts",
+    "dpkts",
+    "sbytes",
+    "dbytes",
+    "rate",
+    "sttl",
+    "dttl",
+    "sload",
+    "dload",
+    "sloss",
+    "dloss",
+    "sinpkt",
+    "dinpkt",
+    "sjit",
+    "djit",
+    "swin",
+    "stcpb",
+    "dtcpb",
+    "dwin",
+    "tcprtt",
+    "synack",
+    "ackdat",
+    "smean",
+    "dmean",
+    "trans_depth",
+    "response_body_len",
+    "ct_srv_src",
+    "ct_state_ttl",
+    "ct_dst_ltm",
+    "ct_src_dport_ltm",
+    "ct_dst_sport_ltm",
+    "ct_dst_src_ltm",
+    "is_ftp_login",
+    "ct_ftp_cmd",
+    "ct_flw_http_mthd",
+    "ct_src_ltm",
+    "ct_srv_dst",
+    "is_sm_ips_ports",
+    "attack_cat",
+    "label",
+]
 """The 45 columns of the partitions."""
 
 

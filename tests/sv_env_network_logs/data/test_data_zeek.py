@@ -4,13 +4,13 @@ import gzip
 from pathlib import Path
 
 import pytest
-from tests.sv_env_network_logs.data.flow_files import CONN_TYPES, conn, write, zeek_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sv_env_network_logs.data import open_dataset, text
 from sv_env_network_logs.flows import Flow
 from sv_shared.errors import DataError
+from tests.sv_env_network_logs.data.flow_files import CONN_TYPES, conn, write, zeek_text
 
 ROWS = [conn(), conn(label="Malicious", detail="C&C"), conn(label="malicious", detail="DDoS")]
 LAYOUTS = [{"fused": True}, {"fused": False}, {"fused": False, "detail": "detailedlabel"}]
@@ -43,7 +43,9 @@ def test_the_header_declares_the_marks_and_the_separator(tmp_path: Path) -> None
 
 def test_comments_and_a_repeated_header_are_no_rows(tmp_path: Path) -> None:
     one = zeek_text(ROWS)
-    table = open_dataset(write(tmp_path / "conn.log", one + "#close\t2019-03-15\n" + one + "#close\t2019-03-16"))
+    table = open_dataset(
+        write(tmp_path / "conn.log", one + "#close\t2019-03-15\n" + one + "#close\t2019-03-16")
+    )
     assert len(table) == 6
     assert table.describe()["skipped"] == {}
     assert [table.example(i).row for i in (2, 3)] == ["conn.log:11", "conn.log:21"]
@@ -73,11 +75,20 @@ HEADER_FAULTS = {
     "no unset": ("#unset_field\t-\n", "", r"no #unset_field line"),
     "no types": ("#types", "#tipes", r"no #types line"),
     "another log": ("#path\tconn", "#path\tdns", r"\['dns'\] log, not conn.*line 5"),
-    "wrong type": ("interval\tcount", "string\tcount", r"'string' where interval.*line 8, column 9 'duration'"),
+    "wrong type": (
+        "interval\tcount",
+        "string\tcount",
+        r"'string' where interval.*line 8, column 9 'duration'",
+    ),
     "short types": ("\tcount\tset[string]", "\tset[string]", r"#fields has 21 names, #types 20.*line 8"),
     "unknown column": ("\tuid\t", "\tudi\t", r"column 2 'udi' is not known.*line 8"),
-    "missing column": ("\tproto\t", "\tuid\t", r"line 8"),
-    "no labels": ("tunnel_parents   label   detailed-label", "uid", r"."),
+    "missing column": ("\tproto\t", "\tlocal\t", r"column 7 'local' is not known.*line 8"),
+    "repeated column": ("\tresp_pkts\t", "\torig_pkts\t", r"column 19 'orig_pkts.1' is not known.*line 8"),
+    "fewer types fused": (
+        "set[string]   string   ",
+        "set[string]   ",
+        r"3 names stand beside 2 types.*line 8",
+    ),
 }
 
 
@@ -90,8 +101,18 @@ def test_a_bad_header_is_named(fault: str, tmp_path: Path) -> None:
         open_dataset(write(tmp_path / "conn.log", content.replace(old, new, 1)))
 
 
+def test_a_log_without_labels_is_refused(tmp_path: Path) -> None:
+    content = zeek_text(ROWS, fused=False).replace("\tlabel\tdetailed-label", "")
+    content = content.replace("set[string]\tstring\tstring", "set[string]").replace("-\tBenign\t-", "-")
+    with pytest.raises(DataError, match=r"label column 'label' is missing.*line 8"):
+        open_dataset(write(tmp_path / "conn.log", content))
+
+
 FIELD_FAULTS = {
-    "word for a count": ({"orig_pkts": "many"}, r"'many', which is not a count.*line 10, column 17 'orig_pkts'"),
+    "word for a count": (
+        {"orig_pkts": "many"},
+        r"'many', which is not a count.*line 10, column 17 'orig_pkts'",
+    ),
     "fraction": ({"resp_pkts": "1.5"}, r"line 10, column 19 'resp_pkts'"),
     "negative": ({"orig_bytes": "-4"}, r"line 10, column 10 'orig_bytes'"),
     "hexadecimal": ({"orig_bytes": "0x1F"}, r"'0x1F', which is not a count.*line 10, column 10 'orig_bytes'"),
@@ -120,10 +141,12 @@ def test_a_bad_field_is_named_by_line_and_column(fault: str, tmp_path: Path) -> 
     assert "conn.log" in caught.value.where
 
 
-@pytest.mark.parametrize("place", [0, 7, 1500, 4999])
-def test_the_line_is_right_in_a_long_file(place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("place", [0, 7, 9000, 11_999])
+def test_the_line_is_right_in_a_long_file(
+    place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(text, "BLOCK", 200_000)
-    rows = [conn()] * 5000
+    rows = [conn()] * 12_000
     rows[place] = conn(duration="soon")
     with pytest.raises(DataError, match=rf"line {place + 9}, column 9 'duration'"):
         open_dataset(write(tmp_path / "conn.log", zeek_text(rows)))
@@ -160,6 +183,11 @@ def test_a_missing_last_line_end_is_no_damage(tmp_path: Path) -> None:
     assert len(open_dataset(write(tmp_path / "conn.log", zeek_text(ROWS).rstrip("\n")))) == 3
 
 
+def test_an_open_comment_says_nothing_of_the_last_label(tmp_path: Path) -> None:
+    content = zeek_text([conn(label="Malicious", detail="From_a-To_b")], fused=False)
+    assert len(open_dataset(write(tmp_path / "conn.log", content + "#close\t2019"))) == 1
+
+
 optional_count = st.none() | st.integers(0, 2**50)
 flows = st.builds(
     Flow,
@@ -181,7 +209,13 @@ flows = st.builds(
     resp_pkts=optional_count,
     resp_ip_bytes=optional_count,
 )
-ZEEK_NAMES = {"ts": "ts", "src": "id.orig_h", "src_port": "id.orig_p", "dst": "id.resp_h", "dst_port": "id.resp_p"}
+ZEEK_NAMES = {
+    "ts": "ts",
+    "src": "id.orig_h",
+    "src_port": "id.orig_p",
+    "dst": "id.resp_h",
+    "dst_port": "id.resp_p",
+}
 
 
 def as_row(flow: Flow, malicious: bool) -> dict[str, str]:
@@ -192,7 +226,10 @@ def as_row(flow: Flow, malicious: bool) -> dict[str, str]:
         if name != "extra" and value is not None:
             shown = f"{value:.6f}" if isinstance(value, float) else str(value)
             row[ZEEK_NAMES.get(name, name)] = shown or "(empty)"
-    return row | {"label": "Malicious" if malicious else "Benign", "detailed-label": "DDoS" if malicious else "-"}
+    return row | {
+        "label": "Malicious" if malicious else "Benign",
+        "detailed-label": "DDoS" if malicious else "-",
+    }
 
 
 @settings(max_examples=40, deadline=None)

@@ -76,9 +76,9 @@ def _parses(text: str) -> bool:
     return True
 
 
-PROTOCOL = Kind("protocol number", pa.int64(), re.compile(r"\d{1,3}"), _protocol)
-MICROSECONDS = Kind("duration", pa.float64(), kinds.MEASURE.text, _microseconds)
-TIMESTAMP = Kind("timestamp", pa.string(), re.compile(f"{_ISO}|{_CLOCK}"), _timestamp)
+PROTOCOL = Kind("protocol number", pa.int64(), kinds.INTEGER, _protocol)
+MICROSECONDS = Kind("duration", pa.float64(), kinds.SECONDS.text, _microseconds)
+TIMESTAMP = Kind("timestamp", pa.string(), re.compile(f"{_ISO}|{_CLOCK}", re.ASCII), _timestamp)
 
 _SHARED = """
 Fwd Packet Length Max|Fwd Packet Length Min|Fwd Packet Length Mean|Fwd Packet Length Std|

@@ -16,7 +16,7 @@ from sv_env_network_logs.data.labels import Attempted
 from sv_env_network_logs.data.parquet import open_parquet
 from sv_env_network_logs.data.rows import Piece, typed_rows
 from sv_env_network_logs.data.schema import Schema, choose
-from sv_env_network_logs.data.text import BLOCK, TextLayout, blocks, open_text, parse, read_chunk
+from sv_env_network_logs.data.text import LONGEST_LINE, TextLayout, blocks, open_text, parse, read_chunk
 from sv_shared.errors import DataError
 
 TABLES: tuple[Schema, ...] = (
@@ -114,7 +114,7 @@ def _open_table(stream: BinaryIO, name: str) -> tuple[Schema, TextLayout, bytes]
     Returns:
         its schema, its layout, and the bytes that were read beyond the header.
     """
-    data = read_chunk(stream, BLOCK, name).removeprefix(_BOM)
+    data = read_chunk(stream, LONGEST_LINE, name).removeprefix(_BOM)
     if not data.strip():
         raise DataError("the file is empty", where=name, hint="Fetch it again")
     return _open_zeek(data, name) if data.startswith(b"#") else _open_csv(data, name)
@@ -123,11 +123,12 @@ def _open_table(stream: BinaryIO, name: str) -> tuple[Schema, TextLayout, bytes]
 def _open_zeek(data: bytes, name: str) -> tuple[Schema, TextLayout, bytes]:
     header = zeek.read_header(data, name)
     line = data[: header.length].count(b"\n")
-    schema = choose(header.fields, zeek.schemas(header.marks), where=f"{name}, line {line}")
+    fields = distinct(header.fields)
+    schema = choose(fields, zeek.schemas(header.marks), where=f"{name}, line {line}")
     layout = TextLayout(
         file=name,
         delimiter=header.separator,
-        columns=schema.bind(header.fields),
+        columns=schema.bind(fields),
         marks=header.marks,
         quoted=False,
         first_line=line + 1,

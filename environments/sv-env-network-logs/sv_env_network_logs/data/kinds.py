@@ -53,6 +53,7 @@ class Kind:
         text: what a field that holds a value looks like; None where any valid UTF-8 will do.
         convert: (column, marks) -> typed column; raises BadCell. None: the column is checked but not kept.
         required: a row without a value is refused.
+        may_be_empty: the file's word for an empty text is allowed.
     """
 
     name: str
@@ -60,18 +61,21 @@ class Kind:
     text: re.Pattern[str] | None
     convert: Callable[[Any, Marks], Any] | None
     required: bool = False
+    may_be_empty: bool = False
 
     def fault(self, field: str, marks: Marks) -> str | None:
         """Why one field, decoded byte by byte as latin-1, is not of this kind; None where it is."""
         if field in marks.unset:
             return f"has no value, but a {self.name} is needed" if self.required else None
+        if self.may_be_empty and field in marks.empty:
+            return None
         if self.read != pa.binary():
             try:
                 field = field.encode("latin-1").decode("utf-8")
             except UnicodeDecodeError as error:
                 byte = error.object[error.start]
                 return f"holds byte 0x{byte:02x}, which is not valid UTF-8"
-        if self.text is not None and not self.text.fullmatch(field.strip() if self.is_number else field):
+        if self.text is not None and not self.text.fullmatch(field.strip(" \t") if self.is_number else field):
             return f"holds {field[:40]!r}, which is not a {self.name}"
         return None
 
@@ -153,7 +157,7 @@ def words(
         return recode(column, rule)
 
     text = pattern if known is None else re.compile("|".join(map(re.escape, sorted(known))))
-    return Kind(name, pa.string(), text, convert)
+    return Kind(name, pa.string(), text, convert, may_be_empty=True)
 
 
 _ADDRESS = r"(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)"
@@ -183,13 +187,18 @@ def _is_address(text: str) -> bool:
     return True
 
 
+_PORT = re.compile(r"\d{1,9}|0[xX][0-9a-fA-F]{1,8}", re.ASCII)
+
+
 def _port_text(text: str, marks: Marks) -> int | None:
     """A port in decimal or, as in some UNSW-NB15 rows, in hexadecimal."""
     if text in marks.unset:
         return None
-    port = int(text, 16 if text.lower().startswith("0x") else 10)
-    if not 0 <= port <= PORTS:
-        raise ValueError
+    if not _PORT.fullmatch(text):
+        raise ValueError(text)
+    port = int(text, 16 if text[:2] in ("0x", "0X") else 10)
+    if port > PORTS:
+        raise ValueError(text)
     return port
 
 
@@ -223,21 +232,23 @@ def _decode(label: bytes) -> str:
         return label.decode("cp1252", errors="replace")
 
 
-_INT, _FLOAT = re.compile(r"[+-]?\d+"), re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_ROUND = re.compile(r"[+-]?\d+(\.0*)?")
+INTEGER = re.compile(r"-?0*\d{1,18}", re.ASCII)
+_FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_FLOAT_OR_NONE = re.compile(rf"{_FLOAT.pattern}|[+-]?(nan(\(\w*\))?|inf|infinity)", _FLOAT.flags)
+_ROUND = re.compile(r"[+-]?\d+(\.0*)?(e[+-]?\d+)?", _FLOAT.flags)
 _MOST = 2**53
 """Counts beyond this are damage (it is 9 petabytes) and would not survive a float."""
 
 TIME = Kind("time", pa.float64(), _FLOAT, _number(0, 10**11, "time", whole=False), required=True)
 """Seconds since the epoch."""
 SECONDS = Kind("duration", pa.float64(), _FLOAT, _number(0, 10**9, "duration", whole=False))
-COUNT = Kind("count", pa.int64(), _INT, _number(0, _MOST, "count", whole=True))
+COUNT = Kind("count", pa.int64(), INTEGER, _number(0, _MOST, "count", whole=True))
 ROUND_COUNT = Kind("count", pa.float64(), _ROUND, _number(0, _MOST, "count", whole=True))
 """A count that a data-frame library may have written as 172.0."""
-PORT = Kind("port", pa.int64(), _INT, _number(0, PORTS, "port", whole=True), required=True)
-ANY_PORT = Kind("port", pa.string(), re.compile(r"\d+|0[xX][0-9a-fA-F]+"), _any_port)
-MEASURE = Kind("number", pa.float64(), _FLOAT, _measure)
-ADDRESS = Kind("address", pa.string(), re.compile(_ADDRESS), _address, required=True)
+PORT = Kind("port", pa.int64(), INTEGER, _number(0, PORTS, "port", whole=True), required=True)
+ANY_PORT = Kind("port", pa.string(), _PORT, _any_port)
+MEASURE = Kind("number", pa.float64(), _FLOAT_OR_NONE, _measure)
+ADDRESS = Kind("address", pa.string(), re.compile(_ADDRESS, re.ASCII), _address, required=True)
 TEXT = Kind("text", pa.string(), None, None)
 LABEL = Kind("label", pa.string(), None, _label)
 LABEL_BYTES = Kind("label", pa.binary(), None, _label_bytes)

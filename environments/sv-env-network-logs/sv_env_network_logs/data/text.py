@@ -22,6 +22,7 @@ Numbers = npt.NDArray[np.int64]
 BLOCK = 8 << 20
 """Bytes read at a time; blocks end at line ends, so memory does not grow with the file."""
 LONGEST_LINE = 1 << 20
+"""Bytes; a header or a row that is longer is damage."""
 SEARCHED = 1000
 """Lines that are searched one by one for a culprit."""
 

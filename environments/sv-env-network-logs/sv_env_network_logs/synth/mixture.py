@@ -1,4 +1,4 @@
-"""The flow view's model: a label, a scenario, a place, a conduct; all masses are exact."""
+"""Connections of a scenario: drawing them, and the exact mass of what is displayed of them."""
 
 from collections.abc import Mapping
 
@@ -7,18 +7,6 @@ import numpy as np
 from sv_env_network_logs.synth.columns import Columns, categories, empty, fill
 from sv_env_network_logs.synth.laws import CHAIN, Bools, Floats, Ints, draw, mass
 from sv_env_network_logs.synth.scenarios import Pattern, PortRange, Scenario
-
-
-def draw_scenarios(group: tuple[Scenario, ...], malicious: Bools, rng: np.random.Generator) -> Ints:
-    """The index into `group` of a scenario for each row, given the row's label."""
-    weights = np.array([scenario.weight for scenario in group])
-    attacks = np.array([scenario.label == "Malicious" for scenario in group])
-    chosen = np.empty(len(malicious), np.int64)
-    for label in (False, True):
-        rows = np.flatnonzero(malicious == label)
-        table = np.where(attacks == label, weights, 0.0)
-        chosen[rows] = rng.choice(len(group), len(rows), p=table / table.sum())
-    return chosen
 
 
 def draw_flows(group: tuple[Scenario, ...], chosen: Ints, rng: np.random.Generator) -> Columns:

@@ -86,10 +86,10 @@ _TUNNEL = laws(
 )
 _STREAM_FLOOD = laws(
     packets(6000, 1.2, 10, 200_000),
-    packets(300, 1.2, 10, 200_000, orig_pkts=-0.2),
-    payload(1_500_000, 1.2, 400, 30_000_000, orig_pkts=0.5),
-    payload(40_000, 1.2, 400, 30_000_000, resp_pkts=0.5),
-    lasting(6, 1.2, 0.1, 8000, orig_pkts=-0.1),
+    packets(300, 1.2, 10, 200_000, orig_pkts=0.1),
+    payload(1_500_000, 1.2, 400, 30_000_000, orig_pkts=0.6),
+    payload(40_000, 1.2, 400, 30_000_000, resp_pkts=0.6),
+    lasting(6, 1.2, 0.1, 8000, orig_pkts=0.0),
 )
 _CLOCK_FLOOD = laws(
     packets(12, 0.7, 1, 60),
@@ -130,14 +130,16 @@ _PROBES = {
 
 
 def _tcp(
-    name: str, cover: str, service: str, port: int, lan: float, missed: float, numbers: Laws, stream: Stream
-) -> Scenario:
+    name: str, cover: str, service: str, port: int, lan: float, missed: float, numbers: Laws, stream: Stream,
+    odd_ports: tuple[int, ...] = (),
+) -> Scenario:  # fmt: skip
     """A playbook that speaks one TCP service; a share `missed` of its connections gets no answer."""
     patterns = {
         "whole": Pattern(1 - missed, service, ABRUPT_ENDS, numbers),
         "retried": Pattern(missed, None, {UNANSWERED: 1.0}, _HASTE, opening_only=True),
     }
-    return Scenario(name, "Malicious", 1.0, "tcp", ports(port), lan, TOOLS, patterns, stream, cover)
+    targets = ports(port, *odd_ports)
+    return Scenario(name, "Malicious", 1.0, "tcp", targets, lan, TOOLS, patterns, stream, cover)
 
 
 def _udp(
@@ -178,9 +180,9 @@ PLAYBOOKS: tuple[Scenario, ...] = (
         _SPREADING,
         Stream(1, 60, 0.5, one_target=False),
     ),
-    _tcp("c2_beacon", "https", "ssl", 443, 0.02, 0.15, _CHECK_IN, Stream(30, 900, 0.15)),
-    _tcp("iot_beacon", "mqtt", "mqtt", 1883, 0.02, 0.15, _KEEP_ALIVE, Stream(30, 900, 0.4)),
-    _tcp("exfiltration", "backup", "ssl", 443, 0.05, 0.03, _THEFT, Stream(60, 1800, 0.6)),
+    _tcp("c2_beacon", "https", "ssl", 443, 0.02, 0.15, _CHECK_IN, Stream(30, 900, 0.15), (4443, 8443)),
+    _tcp("iot_beacon", "mqtt", "mqtt", 1883, 0.02, 0.15, _KEEP_ALIVE, Stream(30, 900, 0.4), (1888, 2883)),
+    _tcp("exfiltration", "backup", "ssl", 443, 0.05, 0.03, _THEFT, Stream(60, 1800, 0.6), (9443,)),
     _tcp("http_flood", "http", "http", 80, 0.05, 0.2, _RESOURCE_FLOOD, Stream(0.02, 2, 0.3)),
     _udp("udp_flood", "voip", None, 10000, 20000, 0.05, _STREAM_FLOOD, Stream(0.5, 30, 0.3, one_port=False)),
     _udp("ntp_flood", "ntp", "ntp", 123, 123, 0.1, _CLOCK_FLOOD, Stream(0.1, 10, 0.3)),

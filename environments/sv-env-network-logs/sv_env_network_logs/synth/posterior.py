@@ -8,13 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from sv_env_network_logs.flows import Example, Flow, Label
+from sv_env_network_logs.flows import Example, Flow
 from sv_env_network_logs.render import View
+from sv_env_network_logs.synth.cast import cast
 from sv_env_network_logs.synth.columns import Columns, from_flows
 from sv_env_network_logs.synth.laws import Floats
 from sv_env_network_logs.synth.mixture import masses
-from sv_env_network_logs.synth.scenarios import Scenario
-from sv_env_network_logs.synth.tiers import TIERS, scenarios
 from sv_env_network_logs.synth.window import HISTORY, SIZE, STRAY, TICK, Windows, likelihoods
 from sv_shared.errors import DataError
 
@@ -83,24 +82,19 @@ def windows_of(examples: Sequence[Example]) -> Windows:
 
 
 def _flow_joint(flows: Columns, difficulty: str, balance: float) -> Floats:
-    group = scenarios("flow", difficulty)
-    given = masses(group, flows)
-    benign, malicious = weights(group, "Benign") @ given, weights(group, "Malicious") @ given
+    players = cast("flow", difficulty)
+    given = masses(players.scenarios, flows)
+    benign, malicious = players.acting("Benign") @ given, players.acting("Malicious") @ given
     return np.stack([(1 - balance) * benign, balance * malicious])
 
 
 def _window_log_joint(windows: Windows, difficulty: str, balance: float) -> Floats:
-    group = scenarios("window", difficulty)
-    given = likelihoods(group, windows, TIERS["window"][difficulty].noise_flows)
-    routine, attack = weights(group, "Benign"), weights(group, "Malicious")
+    players = cast("window", difficulty)
+    given = likelihoods(players, windows)
+    routine, attack = players.acting("Benign"), players.acting("Malicious")
     benign = (1 - 2 * STRAY) * (routine @ given.belonging) + STRAY * ((routine + attack) @ given.stray)
     joint = np.stack([(1 - balance) * benign, balance * (attack @ given.belonging)])
     return np.log(joint) + given.log_scale
-
-
-def weights(group: Sequence[Scenario], label: Label) -> Floats:
-    """The scenarios' weights, 0 for those of the other label."""
-    return np.array([scenario.weight * (scenario.label == label) for scenario in group])
 
 
 def _time(flow: Flow) -> float:

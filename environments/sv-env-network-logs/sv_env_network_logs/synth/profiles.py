@@ -85,10 +85,10 @@ _UPLOAD = laws(
 )
 _CALL = laws(
     packets(1500, 1.2, 10, 200_000),
-    packets(1500, 1.2, 10, 200_000, orig_pkts=0.93),
-    payload(240_000, 1.2, 400, 30_000_000, orig_pkts=0.96),
-    payload(240_000, 1.2, 400, 30_000_000, resp_pkts=0.96),
-    lasting(30, 1.2, 0.1, 8000, orig_pkts=0.95),
+    packets(1500, 1.2, 10, 200_000, orig_pkts=0.85),
+    payload(240_000, 1.2, 400, 30_000_000, orig_pkts=0.9),
+    payload(240_000, 1.2, 400, 30_000_000, resp_pkts=0.9),
+    lasting(30, 1.2, 0.1, 8000, orig_pkts=0.85),
 )
 _LOOKUP = laws(
     packets(1.5, 0.5, 1, 8),

@@ -8,20 +8,21 @@ import numpy as np
 
 from sv_env_network_logs.flows import LABELS, Example, Flow
 from sv_env_network_logs.render import VIEWS, View
+from sv_env_network_logs.synth.cast import cast
 from sv_env_network_logs.synth.columns import Columns, to_flows
 from sv_env_network_logs.synth.laws import Bools, Ints
-from sv_env_network_logs.synth.mixture import draw_flows, draw_scenarios
+from sv_env_network_logs.synth.mixture import draw_flows
 from sv_env_network_logs.synth.posterior import log_joint, malicious_share
 from sv_env_network_logs.synth.sites import LAN_HOSTS, draw_peers, draw_site, draw_starts
 from sv_env_network_logs.synth.splits import SPLITS, Split, owned, require_seed
-from sv_env_network_logs.synth.tiers import DIFFICULTIES, TIERS, scenarios
+from sv_env_network_logs.synth.tiers import DIFFICULTIES
 from sv_env_network_logs.synth.window import TICK, Windows, draw_windows
 from sv_shared.errors import UsageError
 
 RECIPE_VERSION = 1
 """Raised whenever the same seed gives other items."""
 
-BATCH = 25
+BATCH = 20
 """Consecutive items of one site; a batch is a cluster."""
 
 _BLOCK = {"flow": 4096, "window": 512}
@@ -111,19 +112,20 @@ class _Sequence:
 
     def _draw_flows(self, malicious: Bools, rng: np.random.Generator) -> tuple[Columns, list[str], Ints]:
         """Connections of this split, their tags, and which of the labels they have."""
-        group = scenarios("flow", self.difficulty)
-        chosen = draw_scenarios(group, malicious, rng)
-        flows = draw_flows(group, chosen, rng)
+        players = cast("flow", self.difficulty)
+        named, acted = players.draw(malicious, rng)
+        flows = draw_flows(players.scenarios, acted, rng)
         kept = np.flatnonzero(owned(flows, self.split))
-        return flows.take(kept), [group[index].name for index in chosen[kept]], kept
+        return flows.take(kept), [players.scenarios[index].name for index in named[kept]], kept
 
     def _draw_windows(self, malicious: Bools, rng: np.random.Generator) -> tuple[Windows, list[str], Ints]:
         """The same for windows; a stray flow's tag names the main stream too."""
-        group = scenarios("window", self.difficulty)
-        windows, roles = draw_windows(group, malicious, TIERS["window"][self.difficulty].noise_flows, rng)
+        players = cast("window", self.difficulty)
+        windows, roles = draw_windows(players, malicious, rng)
         kept = np.flatnonzero(owned(windows.judged(), self.split))
+        names = [scenario.name for scenario in players.scenarios]
         tags = [
-            f"{group[judged].name} beside {group[stream].name}" if stray else group[judged].name
+            f"{names[judged]} beside {names[stream]}" if stray else names[stream]
             for judged, stream, stray in np.stack([roles.judged, roles.stream, roles.stray])[
                 :, kept
             ].T.tolist()
@@ -141,7 +143,7 @@ class _Sequence:
         n, size = peers.shape
         batches = [index // BATCH for index in range(produced, produced + n)]
         sites = {batch: draw_site(self._rng(1, batch)) for batch in set(batches)}
-        hosts = [int(host) for host in rng.integers(0, LAN_HOSTS + 1, n)]
+        hosts = rng.integers(0, LAN_HOSTS + 1, (n,)).tolist()
         numbers: list[list[int]] = peers.tolist()
         times = (draw_starts(n, rng)[:, None] - ages * TICK).ravel().tolist()
         sources = [

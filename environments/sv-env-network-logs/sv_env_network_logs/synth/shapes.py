@@ -41,11 +41,11 @@ USUAL_ENDS: Mapping[Ending, float] = {
     LEFT_OPEN: 0.1,
 }
 ABRUPT_ENDS: Mapping[Ending, float] = {
-    CLOSED: 0.3,
-    CLOSED_BY_SERVER: 0.2,
-    RESET_BY_CLIENT: 0.2,
-    RESET_BY_SERVER: 0.2,
-    LEFT_OPEN: 0.1,
+    CLOSED: 0.1,
+    CLOSED_BY_SERVER: 0.1,
+    RESET_BY_CLIENT: 0.3,
+    RESET_BY_SERVER: 0.3,
+    LEFT_OPEN: 0.2,
 }
 
 ADMIN_PORTS = (22, 80, 443, 445, 3389, 8080)

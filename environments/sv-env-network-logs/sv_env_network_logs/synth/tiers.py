@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from sv_env_network_logs.render import View
 from sv_env_network_logs.synth.laws import Amount, Field, Law
 from sv_env_network_logs.synth.playbooks import PLAYBOOKS
-from sv_env_network_logs.synth.profiles import PROFILES
 from sv_env_network_logs.synth.scenarios import Pattern, Scenario, Stream
 
 Key = TypeVar("Key", bound=Hashable)
@@ -24,39 +22,32 @@ class Tier:
         tables: of every relative frequency: scenarios, patterns, endings, ports, addresses, stacks.
         centres: of medians and spreads, gaps included.
         pulls: of how the numbers of a flow hang together.
+        perfect: of the attacks that do exactly what their cover does, and that nobody can tell from it.
         noise_flows: mean number of unrelated flows in a window's history.
     """
 
     tables: float
     centres: float
     pulls: float
+    perfect: float
     noise_flows: float = 0.0
 
 
 TIERS: dict[View, dict[str, Tier]] = {
     "flow": {
-        "easy": Tier(tables=0.1, centres=0.1, pulls=0.0),
-        "medium": Tier(tables=0.7, centres=0.7, pulls=0.1),
-        "hard": Tier(tables=0.95, centres=0.95, pulls=0.2),
+        "easy": Tier(tables=0.0, centres=0.0, pulls=0.0, perfect=0.02),
+        "medium": Tier(tables=0.4, centres=0.5, pulls=0.1, perfect=0.05),
+        "hard": Tier(tables=0.9, centres=0.9, pulls=0.3, perfect=0.02),
     },
     "window": {
-        "easy": Tier(tables=0.5, centres=0.5, pulls=0.5, noise_flows=1.0),
-        "medium": Tier(tables=0.9, centres=0.9, pulls=0.8, noise_flows=2.0),
-        "hard": Tier(tables=0.97, centres=0.97, pulls=0.9, noise_flows=3.0),
+        "easy": Tier(tables=0.0, centres=0.0, pulls=0.0, perfect=0.06, noise_flows=1.0),
+        "medium": Tier(tables=0.7, centres=0.8, pulls=0.6, perfect=0.15, noise_flows=2.0),
+        "hard": Tier(tables=0.97, centres=0.97, pulls=0.88, perfect=0.06, noise_flows=3.0),
     },
 }
 """By view and difficulty. A window shows several flows of a kind, so it takes more likeness to be as hard."""
 
 DIFFICULTIES: tuple[str, ...] = ("easy", "medium", "hard")
-
-
-@cache
-def scenarios(view: View, difficulty: str) -> tuple[Scenario, ...]:
-    """All profiles and the playbooks as a tier disguises them; weights sum to 1 within each label."""
-    tier = TIERS[view][difficulty]
-    covers = {profile.name: profile for profile in PROFILES}
-    disguised = tuple(disguise(playbook, covers[playbook.cover], tier) for playbook in PLAYBOOKS)
-    return _normalised(PROFILES) + _normalised(disguised)
 
 
 def disguise(attack: Scenario, cover: Scenario, tier: Tier) -> Scenario:
@@ -132,8 +123,3 @@ def _mixed(own: Mapping[Key, float], cover: Mapping[Key, float], share: float) -
         key: (1 - share) * own.get(key, 0.0) / own_total + share * cover.get(key, 0.0) / cover_total
         for key in dict.fromkeys((*own, *cover))
     }
-
-
-def _normalised(group: tuple[Scenario, ...]) -> tuple[Scenario, ...]:
-    total = sum(scenario.weight for scenario in group)
-    return tuple(replace(scenario, weight=scenario.weight / total) for scenario in group)

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sv_env_network_logs.synth.cast import Cast
 from sv_env_network_logs.synth.columns import Columns
 from sv_env_network_logs.synth.laws import Bools, Floats, Ints, count_mass, draw_count
-from sv_env_network_logs.synth.mixture import conduct_mass, draw_flows, draw_scenarios, lan_mass, port_mass
+from sv_env_network_logs.synth.mixture import conduct_mass, draw_flows, lan_mass, port_mass
 from sv_env_network_logs.synth.scenarios import Scenario, Stream
 from sv_env_network_logs.synth.sites import LAN_HOSTS, WAN_HOSTS, draw_peers
 
@@ -74,7 +75,7 @@ class Roles:
     Attributes:
         stream: index of the main stream's scenario.
         stray: True where the flow to judge is unrelated to it.
-        judged: index of the judged flow's own scenario.
+        judged: index of the scenario that the judged flow acts like.
     """
 
     stream: Ints
@@ -82,22 +83,18 @@ class Roles:
     judged: Ints
 
 
-def draw_windows(
-    group: tuple[Scenario, ...], malicious: Bools, noise_flows: float, rng: np.random.Generator
-) -> tuple[Windows, Roles]:
+def draw_windows(players: Cast, malicious: Bools, rng: np.random.Generator) -> tuple[Windows, Roles]:
     """A window for each label."""
-    n = len(malicious)
+    n, group = len(malicious), players.scenarios
     kind = rng.random(n)
     stray = ~malicious & (kind < 2 * STRAY)
-    stream = draw_scenarios(group, malicious | (stray & (kind < STRAY)), rng)
-    counts = _poisson_weights(noise_flows)
-    unrelated = rng.choice(SIZE, n, p=counts / counts.sum())
-    main = np.arange(SIZE) >= unrelated[:, None]
+    named, stream = players.draw(malicious | (stray & (kind < STRAY)), rng)
+    others = players.draw(np.zeros(n * SIZE, np.bool_), rng)[1].reshape(n, SIZE)
+    counts = _poisson_weights(players.tier.noise_flows)
+    main = np.arange(SIZE) >= rng.choice(SIZE, n, p=counts / counts.sum())[:, None]
     main[:, HISTORY] = ~stray
     ages = _draw_ages(group, stream, main, rng)
-    chosen = np.where(
-        main, stream[:, None], draw_scenarios(group, np.zeros(n * SIZE, bool), rng).reshape(n, SIZE)
-    )
+    chosen = np.where(main, stream[:, None], others)
     flows = draw_flows(group, chosen.ravel(), rng)
     peers = draw_peers(flows.lan, rng).reshape(n, SIZE)
     _share(group, stream, main, flows, peers)
@@ -108,7 +105,7 @@ def draw_windows(
     windows = Windows(
         flows.take(flat), np.take_along_axis(ages, order, 1), np.take_along_axis(peers, order, 1)
     )
-    return windows, Roles(stream, stray, chosen[:, HISTORY])
+    return windows, Roles(named, stray, chosen[:, HISTORY])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +123,12 @@ class Likelihoods:
     log_scale: Floats
 
 
-def likelihoods(group: tuple[Scenario, ...], windows: Windows, noise_flows: float) -> Likelihoods:
+def likelihoods(players: Cast, windows: Windows) -> Likelihoods:
     """The likelihood of every scenario as the main stream."""
+    group, noise_flows = players.scenarios, players.tier.noise_flows
     conduct, port, target = _flow_masses(group, windows)
     full = conduct * port * target
-    benign = np.array([scenario.weight * (scenario.label == "Benign") for scenario in group])
-    unrelated = np.tensordot(benign, full, 1)
+    unrelated = np.tensordot(players.acting("Benign"), full, 1)
     scale = unrelated + full.sum(0)
     belonging, stray = np.empty(full.shape[:2]), np.empty(full.shape[:2])
     for index, scenario in enumerate(group):

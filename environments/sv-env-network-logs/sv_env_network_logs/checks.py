@@ -1,0 +1,117 @@
+"""The audit's checks of E1: the reward through the real grader, what the prompt promises, and leaks."""
+
+from collections.abc import Sequence
+from os.path import commonprefix
+from typing import Any
+
+import numpy as np
+
+from sv_env_network_logs import rewards
+from sv_env_network_logs.policies import NEGATIVE
+from sv_env_network_logs.render import instructions
+from sv_env_network_logs.rewards import ABSTAIN, POSITIVE
+from sv_shared.reward_lint import LintResult, graded_reward, lint_reward, stated_terms
+from sv_shared.rewards import ClassificationWeights
+from sv_shared.task import GradedTask
+
+FOLDS = 5
+STANDARD_ERRORS = 3.0
+"""A shallow model may beat the ceiling by so much through luck alone."""
+
+
+def checks(tasks: Sequence[GradedTask[Any, Any, Any]]) -> list[LintResult]:
+    """All of them, in the order of the rules.
+
+    Args:
+        tasks: E1 tasks under one set of weights.
+    """
+    weights: ClassificationWeights = tasks[0].config.weights
+    posteriors = [task.data.posterior for task in tasks]
+    known = None if any(p is None for p in posteriors) else posteriors
+    offered = weights.abstain is not None
+    terms = stated_terms(
+        weights, positive=POSITIVE, negative=NEGATIVE, abstain_label=ABSTAIN if offered else None
+    )
+    paid = graded_reward(lambda reply, truth: rewards.grade(reply, truth, weights), {"rationale": ""})
+    return [
+        *lint_reward(
+            paid,
+            terms,
+            tasks[0].bounds(),
+            no_answer=rewards.grade("", POSITIVE, weights).reward,
+            beliefs=known,
+        ),
+        check_promise(tasks, weights),
+        check_classes(tasks),
+        check_words(tasks),
+        check_shallow(tasks),
+    ]
+
+
+def check_promise(tasks: Sequence[GradedTask[Any, Any, Any]], weights: ClassificationWeights) -> LintResult:
+    """Every prompt states the points that the weights in force pay."""
+    promised = instructions(rewards.payoffs(weights))
+    silent = sum(promised not in str(task.data.prompt) for task in tasks)
+    detail = f"{silent} prompts state other points or none" if silent else "every prompt states what is paid"
+    return LintResult("stated points", not silent, detail)
+
+
+def check_classes(tasks: Sequence[GradedTask[Any, Any, Any]]) -> LintResult:
+    """No single-class set is scored."""
+    malicious = sum(task.data.truth == POSITIVE for task in tasks)
+    detail = f"{len(tasks) - malicious} Benign, {malicious} Malicious"
+    return LintResult("classes", 0 < malicious < len(tasks), detail, {"malicious": float(malicious)})
+
+
+def check_words(tasks: Sequence[GradedTask[Any, Any, Any]]) -> LintResult:
+    """Behind what all prompts share, no prompt holds a label, an attack's name, its id or its cluster.
+
+    A benign profile may be called after its service ("dns"), which is displayed; an attack's name never is.
+    """
+    shared = len(commonprefix([str(task.data.prompt) for task in tasks]))
+    found = []
+    for task in tasks:
+        body, data = str(task.data.prompt)[shared:].lower(), task.data
+        words = [POSITIVE, NEGATIVE, data.id or "", data.cluster]
+        words += [data.detail] if data.truth == POSITIVE else []
+        found += [word for word in words if len(word) > 2 and word.lower() in body]
+    detail = f"{len(found)} times, such as {found[0]!r}" if found else "no label, attack name, id or cluster"
+    return LintResult("words in prompts", not found, detail)
+
+
+def check_shallow(tasks: Sequence[GradedTask[Any, Any, Any]]) -> LintResult:
+    """A shallow model, cross-validated on these very prompts, does not beat what the posteriors allow.
+
+    Where no posterior is known there is no ceiling to break: the figure is reported and stands beside every
+    model's.
+    """
+    from sv_env_network_logs.shallow import train_shallow
+
+    prompts = np.array([str(task.data.prompt) for task in tasks])
+    labels = np.array([task.data.truth for task in tasks])
+    right = 0
+    for fold in range(FOLDS):
+        held = np.arange(len(tasks)) % FOLDS == fold
+        if len(set(labels[~held])) < 2 or not held.any():
+            return LintResult(
+                "shallow model", True, f"exempt: {len(tasks)} tasks are too few to cross-validate"
+            )
+        model = train_shallow(list(prompts[~held]), list(labels[~held]))
+        right += int(
+            (
+                np.where(model.predict_proba(list(prompts[held])) >= 0.5, POSITIVE, NEGATIVE) == labels[held]
+            ).sum()
+        )
+    accuracy = right / len(tasks)
+    posteriors = [task.data.posterior for task in tasks]
+    if any(p is None for p in posteriors):
+        return LintResult(
+            "shallow model", True, f"accuracy {accuracy:.3f}; no ceiling is known", {"accuracy": accuracy}
+        )
+    p = np.array(posteriors, dtype=float)
+    best = np.maximum(p, 1 - p)
+    ceiling, error = float(best.mean()), float(np.sqrt((best * (1 - best)).sum()) / len(p))
+    figures = {"accuracy": accuracy, "ceiling": ceiling, "standard_error": error}
+    passed = accuracy <= ceiling + STANDARD_ERRORS * error
+    detail = f"cross-validated accuracy {accuracy:.3f}, ceiling {ceiling:.3f} (standard error {error:.3f})"
+    return LintResult("shallow model", passed, detail, figures)
