@@ -95,6 +95,13 @@ class GradedTask(vf.Task[DataT, StateT, ConfigT], Generic[DataT, StateT, ConfigT
         """
         return False
 
+    def ungradable(self, cause: str) -> Grade:
+        """The floor, for an answer whose content made the grader fail.
+
+        A task whose grades carry metrics gives them here too, or such answers would leave the metrics' means.
+        """
+        return Grade(Outcome.SCORED, {"floor": self.bounds()[0]}, truth=self.data.truth, cause=cause)
+
     @vf.reward
     async def graded(self, trace: vf.Trace) -> Mapping[str, float]:
         """The grade's components, each already weighted; their sum is the reward."""
@@ -106,8 +113,7 @@ class GradedTask(vf.Task[DataT, StateT, ConfigT], Generic[DataT, StateT, ConfigT
                 holds = await self.control()
             if not holds:
                 raise
-            cause = f"the answer made the grader fail: {type(error).__name__}"
-            grade = Grade(Outcome.SCORED, {"floor": self.bounds()[0]}, truth=self.data.truth, cause=cause)
+            grade = self.ungradable(f"the answer made the grader fail: {type(error).__name__}")
         record_grade(trace, grade)
         return dict(grade.components)
 

@@ -124,6 +124,7 @@ class ModelTable(_Table):
     """Most tokens that one completion may have."""
     price: Price | Literal["unknown"]
     takes_temperature: bool = True
+    """Whether temperature and top_p can be set."""
     takes_seed: bool = True
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     sampling: SamplingDefaults = SamplingDefaults()
@@ -203,8 +204,9 @@ class ModelEntry:
             ModelError: a value out of range, or one that this model does not take.
         """
         table, defaults = self.table, self.table.sampling
-        if sampling.temperature is not None and not table.takes_temperature:
-            raise self._refused("takes no temperature", "leave the temperature out")
+        chosen = sampling.temperature is not None or sampling.top_p is not None
+        if chosen and not table.takes_temperature:
+            raise self._refused("takes neither a temperature nor a top_p", "Leave them out")
         merged = Sampling(
             temperature=defaults.temperature if sampling.temperature is None else sampling.temperature,
             top_p=defaults.top_p if sampling.top_p is None else sampling.top_p,
@@ -219,7 +221,7 @@ class ModelEntry:
             raise self._refused(f"needs a max_tokens of at least 1, not {merged.max_tokens}")
         most = table.max_output or table.context
         if merged.max_tokens is not None and most is not None and merged.max_tokens > most:
-            raise self._refused(f"writes at most {most} tokens, not {merged.max_tokens}", "lower max_tokens")
+            raise self._refused(f"writes at most {most} tokens, not {merged.max_tokens}", "Lower max_tokens")
         return merged
 
     def _refused(self, what: str, hint: str = "") -> ModelError:

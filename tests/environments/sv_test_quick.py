@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import verifiers.v1 as vf
@@ -78,6 +79,9 @@ class QuickTask(GradedTask[QuickData, vf.State, QuickTaskConfig]):
 
     def bounds(self) -> tuple[float, float]:
         return reward_bounds(self.config.weights)
+
+    def ungradable(self, cause: str) -> Grade:
+        return replace(super().ungradable(cause), metrics=self._classify("").metrics)
 
     def _classify(self, text: str, finish_reason: str | None = None, refusal: str | None = None) -> Grade:
         return grade_classification(

@@ -50,6 +50,7 @@ class NetworkLogs(Environment):
         "shallow",
         "port-rule",
         "rate-rule",
+        "boosted",
         "bayes",
         "reference",
     )

@@ -2,11 +2,11 @@
 and every degenerate answer. The baselines read the prompt, as a model does; only the reference reads the truth.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sv_env_network_logs.flows import LABELS
+from sv_env_network_logs.reading import earlier_rows, judged, number, shows_window
 from sv_env_network_logs.render import View
 from sv_env_network_logs.rewards import ABSTAIN, POSITIVE, WEIGHTS
 from sv_shared.answer_policies import answer_json, classification_policies
@@ -15,10 +15,6 @@ from sv_shared.rewards import Call, optimal_answer
 
 NEGATIVE = next(label for label in LABELS if label != POSITIVE)
 _WORDS = {Call.POSITIVE: POSITIVE, Call.NEGATIVE: NEGATIVE, Call.ABSTAIN: ABSTAIN}
-
-_FIELD = re.compile(r"(\w+)=(\S+)")
-_JUDGED = re.compile(r"^Connection to judge.*\n(.*)$", re.MULTILINE)
-_EARLIER = re.compile(r"^Earlier connections.*\n(?P<rows>(?:.+\n)*)", re.MULTILINE)
 
 UNUSUAL_PORTS = frozenset(
     {"22", "23", "81", "445", "2323", "3389", "4444", "5555", "6667", "8081", "37215", "52869"}
@@ -37,6 +33,7 @@ def policies() -> Mapping[str, PolicySpec]:
         _honest(
             "shallow", PolicyKind.SHALLOW, "TF-IDF and logistic regression on 2,000 training rows", _shallow
         ),
+        _honest("boosted", PolicyKind.HEURISTIC, "boosted trees on displayed fields, thousands of training rows", _boosted),
         PolicySpec(
             "bayes",
             PolicyKind.CEILING,
@@ -65,35 +62,17 @@ def port_rule(prompt: str) -> float:
 def rate_rule(prompt: str) -> float:
     """P(Malicious) by the rate of packets, the balance of bytes and, in a window, the number of targets."""
     flow = judged(prompt)
-    earlier = [line.split() for line in earlier_rows(prompt)]
-    targets = {row[1] for row in earlier if len(row) > 1}
-    seconds, packets = _number(flow, "duration"), _number(flow, "orig_pkts")
-    sent, received = _number(flow, "orig_bytes"), _number(flow, "resp_bytes")
-    signs = 0
-    signs += len(earlier) >= 10 and len(targets) >= 0.8 * len(earlier)
-    signs += bool(seconds and packets and packets / seconds > 100)
-    signs += bool(sent and sent > 100_000 and sent > 10 * (received or 0))
-    signs += packets is not None and packets <= 2 and not received
-    return (0.25, 0.7, 0.9, 0.95, 0.95)[signs]
-
-
-def judged(prompt: str) -> dict[str, str]:
-    """The fields of the line to judge, as displayed; empty where a prompt has no such line."""
-    match = _JUDGED.search(prompt)
-    return dict(_FIELD.findall(match.group(1))) if match else {}
-
-
-def earlier_rows(prompt: str) -> list[str]:
-    """The rows of the table of earlier connections, without its heading."""
-    match = _EARLIER.search(prompt)
-    return match.group("rows").splitlines()[1:] if match else []
-
-
-def _number(flow: Mapping[str, str], name: str) -> float | None:
-    try:
-        return float(flow[name])
-    except (KeyError, ValueError):
-        return None
+    heading, rows = earlier_rows(prompt)
+    targets = {row[heading.index("dst")] for row in rows} if "dst" in heading else set()
+    seconds, packets = number(flow, "duration"), number(flow, "orig_pkts")
+    sent, received = number(flow, "orig_bytes"), number(flow, "resp_bytes")
+    signs = [
+        len(rows) >= 10 and len(targets) >= 0.8 * len(rows),
+        bool(seconds and packets and packets / seconds > 100),
+        bool(sent and sent > 100_000 and sent > 10 * (received or 0)),
+        packets is not None and packets <= 2 and not received,
+    ]
+    return (0.25, 0.7, 0.9, 0.95, 0.95)[sum(signs)]
 
 
 def _honest(name: str, kind: PolicyKind, summary: str, belief: Callable[[str], float]) -> PolicySpec:
@@ -105,8 +84,17 @@ def _honest(name: str, kind: PolicyKind, summary: str, belief: Callable[[str], f
 def _shallow(prompt: str) -> float:
     from sv_env_network_logs.shallow import reference_shallow
 
-    view: View = "window" if _EARLIER.search(prompt) else "flow"
-    return float(reference_shallow(view).predict_proba([prompt])[0])
+    return float(reference_shallow(_view(prompt)).predict_proba([prompt])[0])
+
+
+def _boosted(prompt: str) -> float:
+    from sv_env_network_logs.boosted import reference_boosted
+
+    return float(reference_boosted(_view(prompt)).predict_proba([prompt])[0])
+
+
+def _view(prompt: str) -> View:
+    return "window" if shows_window(prompt) else "flow"
 
 
 def _bayes(task: Any, messages: Sequence[Message], seed: int) -> str:

@@ -11,9 +11,12 @@ from security_verifiers.evals.engine import Engine
 from security_verifiers.evals.evaluate import Run, RunLimits, Tally, evaluate
 from security_verifiers.evals.plan import make_plan
 from security_verifiers.evals.record import Record
-from security_verifiers.evals.seats import policy_seats
+from security_verifiers.evals.results import Results
+from security_verifiers.evals.seats import Seat, policy_seats
 from sv_shared.environment import Environment
 from sv_shared.policies import PolicySpec
+
+from .doubles import Double
 
 
 class Watching:
@@ -40,15 +43,16 @@ class Watching:
 
 
 class Play:
-    """Runs a policy through `evaluate` and returns the finished Run."""
+    """Runs a policy or a model's double through `evaluate` and returns the finished Run."""
 
     def __call__(
         self,
         environment: Environment,
-        spec: PolicySpec,
+        player: PolicySpec | Double,
         root: Path,
         *,
         config: Mapping[str, Any] | None = None,
+        tasks: int | None = None,
         samples: int = 1,
         seed: int = 42,
         resume: Path | None = None,
@@ -57,13 +61,12 @@ class Play:
         time_limit_s: float = 60.0,
     ) -> Run:
         async def main() -> Run:
-            plan = make_plan(environment, config or {}, samples=samples, seed=seed)
-            seats = policy_seats(environment, spec)
+            plan = make_plan(environment, config or {}, tasks=tasks, samples=samples, seed=seed)
             async with Engine(environment, plan.env, seed=seed, time_limit_s=time_limit_s) as engine:
                 return await evaluate(
                     engine,
                     plan,
-                    seats,
+                    seats_of(environment, player),
                     root,
                     limits=RunLimits(concurrency, time_limit_s),
                     observer=watching or Watching(),
@@ -71,6 +74,23 @@ class Play:
                 )
 
         return asyncio.run(main())
+
+
+def seats_of(environment: Environment, player: PolicySpec | Double, **budget: int) -> dict[str, Seat]:
+    """The player in the evaluated seat of an environment."""
+    if isinstance(player, PolicySpec):
+        return policy_seats(environment, player)
+    return {"agent": Seat("agent", "double", player, **budget)}  # type: ignore[arg-type]
+
+
+def bare(line: Mapping[str, Any]) -> dict[str, Any]:
+    """A result line without what differs between two equal runs: the time that it took."""
+    return {name: value for name, value in line.items() if name != "seconds"}
+
+
+def bare_lines(folder: Path) -> list[dict[str, Any]]:
+    """All result lines of a run, in key order, without times."""
+    return [bare(line) for line in Results(folder)]
 
 
 @pytest.fixture

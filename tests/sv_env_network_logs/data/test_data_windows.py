@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sv_env_network_logs.data import FlowTable, Windows, open_dataset
@@ -35,6 +35,7 @@ def log_of(folder: Path, items: list[tuple[int, int, int]]) -> FlowTable:
 
 
 @settings(max_examples=40, deadline=None)
+@example(items=[(0, 0, 0), (0, 0, 5), (0, 0, 5)], flows=2, seconds=5)
 @given(items=events, flows=st.integers(1, 5), seconds=st.integers(1, 20))
 def test_the_past_is_what_its_definition_says(
     items: list[tuple[int, int, int]], flows: int, seconds: int, tmp_path_factory: pytest.TempPathFactory

@@ -63,7 +63,7 @@ class Windows:
         start = int(np.searchsorted(self._hosts, self._hosts[place], side="left"))
         earlier = self._times[start : place + 1]
         stop = start + int(np.searchsorted(earlier, self._times[place], side="left"))
-        oldest = start + int(np.searchsorted(earlier, self._times[place] - self._seconds, side="right"))
+        oldest = start + int(np.searchsorted(earlier, self._times[place] - self._seconds, side="left"))
         return self._order[max(oldest, stop - self._flows) : stop]
 
     def history(self, i: int) -> tuple[Flow, ...]:

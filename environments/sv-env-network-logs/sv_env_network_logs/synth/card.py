@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sv_env_network_logs.flows import Example
+from sv_env_network_logs.flows import LABELS, Example
 from sv_env_network_logs.public_mini import SCHEMA_VERSION, Item, line
 from sv_env_network_logs.render import VIEWS, View
 from sv_env_network_logs.rewards import POSITIVE
@@ -33,25 +33,27 @@ FRESH_ROWS = {"flow": 4000, "window": 1000}
 _TEXT = """\
 # public-mini / E1: network flows
 
-{rows} labelled items in `e1.jsonl`, one JSON object a line (schema version {schema}), made by the synthetic recipe of
+{rows} labelled items in `e1.jsonl`, one JSON object a line (schema version {schema}), made by the recipe of
 `sv_env_network_logs.synth`. Every figure on this page is written by the command that writes the data:
 
     {command}
 
 ## Provenance
-- Recipe version {version}; test seed {seed} (test seeds are {first} to {last}; generation of training data refuses them).
-- No real traffic, address, host or person is in it. Sites use private addresses, everybody else the blocks that
-  RFC 5737 reserves for documentation.
+- Recipe version {version}, test seed {seed}. Test seeds are {first} to {last}; generation of training data
+  refuses them.
+- No real traffic, address, host or person is in it. Sites use private addresses, everybody else the blocks
+  that RFC 5737 reserves for documentation.
 - SHA-256 of `e1.jsonl`: `{digest}`
 - Licence: Apache-2.0.
 
 ## What is in it
 {counts}
 
-Each row names its view: `flow` shows one connection, `window` also the host's {history} earlier ones. A cluster is a batch
-of {batch} items of one made-up site; {clusters} clusters. `posterior` is P(Malicious | what the prompt shows) for a reader who
-knows the recipe and the row's difficulty; it is exact, because every displayed number is drawn from a discrete
-law of known mass. `detail` names the scenario and never reaches a prompt.
+Each row names its view: `flow` shows one connection, `window` also the host's {history} earlier ones. A
+cluster is a batch of up to {batch} items of one made-up site; there are {clusters}. `posterior` is
+P(Malicious | what the prompt shows) for a reader who knows the recipe and the row's difficulty. It is exact:
+every displayed number is drawn from a discrete law of known mass. `detail` names the scenario and never
+reaches a prompt.
 
 Scenarios: {scenarios}.
 
@@ -63,26 +65,27 @@ regression, trained on {training} training-seed rows of all tiers of the row's v
 
 A reader who is not told the difficulty has at most {blind} (expected accuracy).
 
-Per tier, model trained on {training} training-seed rows of that tier, measured on fresh test-seed rows
-({fresh_flow} flows, {fresh_window} windows). "Best field" is the majority rule on the one field that
-works best, cross-fitted on the training rows.
+Per tier: a model trained on {training} training-seed rows of that tier, measured on fresh test-seed rows
+({fresh_flow} flows, {fresh_window} windows). "Best field" is the majority rule on the one field that works
+best, cross-fitted on the training rows.
 
 {fresh}
 
 ## Human spot check
 `e1.spot-check.jsonl` holds 5 % of the rows ({spot}). Signed off: {signed} of {spot}.
-To sign, read each prompt, compare label and posterior with what you would say, and fill in `verdict` ("plausible" or
-"implausible: why"), `reviewer` and `date` (YYYY-MM-DD) of its line; then run the command above, which keeps what is
-entered and brings the count here up to date.
+To sign, read each prompt, compare label and posterior with what you would say, and fill in `verdict`
+("plausible" or "implausible: why"), `reviewer` and `date` (YYYY-MM-DD) of its line; then run the command
+above, which keeps what is entered and brings the count here up to date.
 
 ## Known limits
-- Values are magnitudes of our own choosing, not fitted to any capture; a score here says nothing about the
-  base rates or the traffic of a real network. Half of the items are attacks.
-- Each packet of a connection carries the same header size; no retransmission, content gap, IPv6 or ICMP occurs.
-- An item shows one host only; the attacker is always that host.
+- Values are magnitudes of our own choosing, not fitted to any capture: a score here says nothing about the
+  base rates or the traffic of a real network. Half of the items are attacks on average.
+- Every packet of a connection carries the same header size; no retransmission, content gap, IPv6 or ICMP.
+- An item shows one host, and the attacker is always that host.
 - Unrelated flows in a window have peers drawn afresh; real hosts return to theirs.
-- In the hard tier an attack differs from its cover in little more than how its numbers hang together.
-- {rows} rows give an accuracy a 95 % interval of about +- {interval} points.
+- In the hard tier an attack differs from its cover in little more than how its numbers hang together, and in
+  every tier a few attacks do exactly what their cover does: nobody can tell those.
+- On {rows} rows an accuracy has a 95 % interval of up to +- {interval} points.
 """
 
 
@@ -131,11 +134,11 @@ def _share_right(beliefs: Any, examples: Sequence[Example]) -> float:
 def _counts(items: Sequence[Item]) -> str:
     tally = Counter((item.example.difficulty, item.view, item.example.label) for item in items)
     rows = [
-        [tier, view, tally[tier, view, "Benign"], tally[tier, view, "Malicious"]]
+        [tier, view, *(tally[tier, view, label] for label in LABELS)]
         for tier in DIFFICULTIES
         for view in VIEWS
     ]
-    totals = [sum(int(row[column]) for row in rows) for column in (2, 3)]
+    totals = [sum(tally[tier, view, label] for tier in DIFFICULTIES for view in VIEWS) for label in LABELS]
     return _table(["difficulty", "view", "benign", "malicious"], [*rows, ["all", "both", *totals]])
 
 

@@ -1,0 +1,278 @@
+"""Posting JSON to a provider: rate limits, time limits, retries, and errors that never show a key."""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from security_verifiers.models.base import ErrorKind, ModelCallError
+from security_verifiers.models.limits import Clock, RateLimiter, Sleep
+from security_verifiers.models.retries import RetryPolicy, retry_after
+
+T = TypeVar("T")
+
+MOST_BYTES = 32 * 2**20
+"""Bytes of a response that are read; a longer one is malformed."""
+_SAID = 200
+"""Characters of a provider's own words that an error repeats."""
+_SPENT_CODES = frozenset({"insufficient_quota", "enforced_spend_limit_reached", "billing_hard_limit_reached"})
+"""Codes of a 429 that no waiting cures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where requests go and how the caller's key is presented; its repr shows no key."""
+
+    model_id: str
+    base_url: str
+    key_variable: str | None
+    key: str | None
+    key_header: Callable[[str], Mapping[str, str]]
+    """The headers that present a key."""
+    timeout_s: float
+
+    def __repr__(self) -> str:
+        return f"Target({self.model_id!r}, {self.base_url!r})"
+
+    @property
+    def host(self) -> str:
+        """Host and port, for messages."""
+        return urlsplit(self.base_url).netloc
+
+    def scrub(self, text: str) -> str:
+        """A stranger's text, without our key, on one line, cut."""
+        clean = text.replace(self.key, "[key]") if self.key else text
+        line = " ".join(clean.split())
+        return line if len(line) <= _SAID else f"{line[:_SAID]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """A parsed response, the requests it took, and the seconds of the last one."""
+
+    value: T
+    attempts: int
+    latency_s: float
+
+
+class Malformed(Exception):  # noqa: N818 - a signal between parser and transport, never seen by a user
+    """A parser's word that a response is not what the dialect promises."""
+
+
+class Transport:
+    """One model's connection to its endpoint.
+
+    Args:
+        target: where to, and with which key.
+        limiter: shared by everything that uses the same endpoint and key.
+        policy: when to try again.
+        clock, sleep: monotonic seconds and waiting in them.
+        now: the present, for dates in Retry-After.
+        jitter: uniform draws from [0, 1).
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        limiter: RateLimiter,
+        policy: RetryPolicy,
+        *,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.target = target
+        self._limiter, self._policy = limiter, policy
+        self._clock, self._sleep, self._now, self._jitter = clock, sleep, now, jitter
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        """Open the connection pool."""
+        if self._session is None or self._session.closed:
+            self._session = aiohttp.ClientSession(
+                # The rate limiter bounds requests in flight; a second bound here would time out in its queue.
+                connector=aiohttp.TCPConnector(limit=0),
+                trust_env=True,
+                auto_decompress=True,
+            )
+
+    async def close(self) -> None:
+        """Close the connection pool."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        parse: Callable[[Mapping[str, Any]], T],
+        *,
+        headers: Mapping[str, str],
+        tokens: int,
+        used: Callable[[T], int | None] = lambda value: None,
+    ) -> Reply[T]:
+        """Send a request until it is answered, hopeless, or out of attempts or time.
+
+        Args:
+            path: below the base URL.
+            body: the request, as JSON.
+            parse: the response's object to a value; raises Malformed where it can't.
+            headers: sent beside the key.
+            tokens: estimate of what the request reads and writes, for the rate limit.
+            used: tokens that a value turned out to have used, None where unknown.
+
+        Raises:
+            ModelCallError: the last attempt's error.
+        """
+        spent, attempt = 0.0, 0
+        while True:
+            attempt += 1
+            async with self._limiter.slot(tokens) as lease:
+                began = self._clock()
+                outcome = await self._attempt(path, body, parse, headers, self._policy.total_s - spent)
+                latency = self._clock() - began
+                if not isinstance(outcome, ModelCallError):
+                    lease.settle(lease.tokens if (real := used(outcome)) is None else real)
+                    return Reply(outcome, attempt, latency)
+            spent += latency
+            outcome.attempts = attempt
+            wait = self._policy.next_wait(outcome, attempt=attempt, spent_s=spent, jitter=self._jitter())
+            if wait is None:
+                raise outcome
+            await self._sleep(wait)
+            spent += wait
+
+    async def _attempt(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        parse: Callable[[Mapping[str, Any]], T],
+        headers: Mapping[str, str],
+        left_s: float,
+    ) -> T | ModelCallError:
+        """One request. Errors are returned and not raised: aiohttp's own hold our headers, and an exception
+        raised while one of them is handled would keep it as its context."""
+        try:
+            status, answer, content = await self._send(path, body, headers, min(self.target.timeout_s, left_s))
+        except TimeoutError:
+            seconds = min(self.target.timeout_s, left_s)
+            return self._error(f"no answer within {seconds:g} s", "timeout", "Raise timeout_s if it needs longer")
+        except aiohttp.ClientConnectorError as error:
+            # Its text is built from the host and the system's reason alone.
+            reason = error.os_error.strerror or type(error.os_error).__name__
+            return self._error(f"can't connect: {reason}", "connection", "Is the endpoint up?")
+        except (aiohttp.ClientError, OSError) as error:
+            return self._error(f"the connection broke ({type(error).__name__})", "connection")
+        if status != 200:
+            return self._refusal(status, answer, content)
+        try:
+            return parse(_object(content))
+        except Malformed as error:
+            return self._error(f"a response that is no answer: {error}", "malformed", status=status)
+
+    async def _send(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str], timeout_s: float
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        if self._session is None:
+            await self.start()
+        assert self._session is not None
+        presented = self.target.key_header(self.target.key) if self.target.key else {}
+        request = self._session.post(
+            self.target.base_url + path,
+            data=json.dumps(body, ensure_ascii=False, allow_nan=False).encode(),
+            headers={"content-type": "application/json", **headers, **presented},
+            # A redirect would carry the key to a host that nobody named.
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(15.0, timeout_s)),
+        )
+        async with request as response:
+            content = bytearray()
+            async for chunk in response.content.iter_any():
+                content += chunk
+                if len(content) > MOST_BYTES:
+                    break
+            return response.status, response.headers, bytes(content)
+
+    def _refusal(self, status: int, headers: Mapping[str, str], content: bytes) -> ModelCallError:
+        """The error that a status other than 200 stands for."""
+        code, said = _said(content)
+        said = self.target.scrub(said)
+        because = f": {said}" if said else ""
+        variable = self.target.key_variable
+        if status == 401:
+            # The provider's words are left out: some repeat a part of the key.
+            hint = f"Check {variable}: it is {'wrong' if self.target.key else 'not set'}" if variable else ""
+            return self._error("the key was refused (401)", "auth", hint, status)
+        if status == 403:
+            hint = f"The account behind {variable} may not use this model" if variable else ""
+            return self._error(f"access was refused (403){because}", "auth", hint, status)
+        if status == 404:
+            hint = "Check the model's served name and the base URL"
+            return self._error(f"the endpoint knows no such model (404){because}", "not_found", hint, status)
+        if status == 429:
+            spent = code in _SPENT_CODES
+            error = self._error(
+                f"{'the quota is used up' if spent else 'too many requests'} (429){because}", "rate_limit", "", status
+            )
+            error.retryable = not spent
+            error.retry_after_s = retry_after(headers, self._now())
+            return error
+        kind = _kind(status)
+        error = self._error(f"the endpoint answered {status}{because}", kind, "", status)
+        error.retry_after_s = retry_after(headers, self._now())
+        if 300 <= status < 400:
+            error.hint = "It redirects, which is not followed: give the final base URL"
+        return error
+
+    def _error(self, what: str, kind: ErrorKind, hint: str = "", status: int | None = None) -> ModelCallError:
+        where = f"{self.target.model_id} at {self.target.host}"
+        return ModelCallError(what, kind=kind, where=where, hint=hint, status=status)
+
+
+def _kind(status: int) -> ErrorKind:
+    if status == 408:
+        return "timeout"
+    return "server" if status >= 500 or status == 409 else "bad_request"
+
+
+def _object(content: bytes) -> Mapping[str, Any]:
+    """A JSON object from a body; says in a few words what came instead."""
+    if len(content) > MOST_BYTES:
+        raise Malformed(f"more than {MOST_BYTES >> 20} MiB")
+    if not content.strip():
+        raise Malformed("an empty body")
+    if content.lstrip()[:1] == b"<":
+        raise Malformed("an HTML page")
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        raise Malformed("not valid JSON, or cut off") from None
+    if not isinstance(value, dict):
+        raise Malformed("JSON, but no object")
+    return value
+
+
+def _said(content: bytes) -> tuple[str, str]:
+    """An error body's code and message, "" where it has none: both dialects nest them under `error`."""
+    try:
+        error = _object(content).get("error")
+    except Malformed:
+        return "", ""
+    if isinstance(error, str):
+        return "", error
+    if not isinstance(error, dict):
+        return "", ""
+    details = error.get("details")
+    inner = details.get("error_code") if isinstance(details, dict) else None
+    code = inner or error.get("code") or error.get("type")
+    message = error.get("message")
+    return code if isinstance(code, str) else "", message if isinstance(message, str) else ""
