@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 a check failed, 2 bad use or bad input, 3 inconclusive, 13
 """
 
 import importlib
+import signal
 import sys
 import traceback
 
@@ -69,8 +70,16 @@ def _load_dotenv() -> None:
         load_dotenv(find_dotenv(usecwd=True))
 
 
+def _end_as_by_ctrl_c() -> None:
+    """Let SIGTERM, and SIGHUP unless it is ignored (nohup), end a command the way Ctrl-C does."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+
+
 def main() -> None:
     """Run the command line and exit."""
+    _end_as_by_ctrl_c()
     debug = "--debug" in sys.argv[1:]
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     try:

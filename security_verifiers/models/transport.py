@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from security_verifiers.models.base import ErrorKind, ModelCallError
+from security_verifiers.models.entries import host_kind
 from security_verifiers.models.limits import Clock, RateLimiter, Sleep
 from security_verifiers.models.retries import RetryPolicy, retry_after
 
@@ -20,6 +21,8 @@ T = TypeVar("T")
 
 MOST_BYTES = 32 * 2**20
 """Bytes of a response that are read; a longer one is malformed."""
+CONNECT_S = 15.0
+"""Seconds to reach the host."""
 _SAID = 200
 """Characters of a provider's own words that an error repeats."""
 _SPENT_CODES = frozenset({"insufficient_quota", "enforced_spend_limit_reached", "billing_hard_limit_reached"})
@@ -62,7 +65,7 @@ class Reply(Generic[T]):
     latency_s: float
 
 
-class Malformed(Exception):  # noqa: N818 - a signal between parser and transport, never seen by a user
+class Malformed(Exception):
     """A parser's word that a response is not what the dialect promises."""
 
 
@@ -100,8 +103,8 @@ class Transport:
             self._session = aiohttp.ClientSession(
                 # The rate limiter bounds requests in flight; a second bound here would time out in its queue.
                 connector=aiohttp.TCPConnector(limit=0),
-                trust_env=True,
-                auto_decompress=True,
+                # A proxy of the environment leads out; what stands on this machine or network is reached directly.
+                trust_env=host_kind(self.target.base_url) == "public",
             )
 
     async def close(self) -> None:
@@ -163,9 +166,13 @@ class Transport:
         raised while one of them is handled would keep it as its context."""
         try:
             status, answer, content = await self._send(path, body, headers, min(self.target.timeout_s, left_s))
+        except aiohttp.ConnectionTimeoutError:
+            return self._error(f"no connection within {CONNECT_S:g} s", "connection", "Is the endpoint up?")
         except TimeoutError:
             seconds = min(self.target.timeout_s, left_s)
             return self._error(f"no answer within {seconds:g} s", "timeout", "Raise timeout_s if it needs longer")
+        except aiohttp.ClientSSLError as error:
+            return self._error(f"no TLS connection ({type(error).__name__})", "connection")
         except aiohttp.ClientConnectorError as error:
             # Its text is built from the host and the system's reason alone.
             reason = error.os_error.strerror or type(error.os_error).__name__
@@ -188,11 +195,11 @@ class Transport:
         presented = self.target.key_header(self.target.key) if self.target.key else {}
         request = self._session.post(
             self.target.base_url + path,
-            data=json.dumps(body, ensure_ascii=False, allow_nan=False).encode(),
+            data=json.dumps(body, allow_nan=False).encode(),
             headers={"content-type": "application/json", **headers, **presented},
             # A redirect would carry the key to a host that nobody named.
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(15.0, timeout_s)),
+            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S),
         )
         async with request as response:
             content = bytearray()

@@ -82,7 +82,8 @@ def mask_example(example: Example, names: Collection[str]) -> Example:
 
 def hidden_fields(groups: Collection[str]) -> frozenset[str]:
     """The Flow fields that the groups hide."""
-    return frozenset(field for name in check_mask(groups) - {EXTRA} for field in GROUPS[name].fields)
+    named = check_mask(groups) - {EXTRA}
+    return frozenset(field for name in named for field in GROUPS.get(name, Group((name,))).fields)
 
 
 def without_extra(example: Example, groups: Collection[str]) -> Example:
