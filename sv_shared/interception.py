@@ -9,11 +9,11 @@ when the environment has any.
 
 import asyncio
 import itertools
-import json
 from collections.abc import Mapping
 from typing import Any, cast
 
 from aiohttp import web
+from pydantic_core import to_json
 from verifiers.v1.clients import Client
 from verifiers.v1.configs.client import BaseClientConfig
 from verifiers.v1.dialects import DIALECTS
@@ -68,7 +68,7 @@ class LocalInterception(InterceptionServer):
 
     async def complete(self, secret: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
         """One chat completion: (HTTP status, response body)."""
-        request = cast(web.Request, _DirectRequest(secret, json.dumps(body).encode()))
+        request = cast(web.Request, _DirectRequest(secret, to_json(body)))
         # A task of its own, as over HTTP: when the rollout ends, the session cancels the tasks that served it.
         response = cast(web.Response, await asyncio.create_task(self._handler_for(_CHAT)(request)))
         return response.status, cast(bytes, response.body or b"")

@@ -10,6 +10,7 @@ Beliefs and posteriors are probabilities of the positive label.
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
@@ -116,6 +117,7 @@ def abstain_value(weights: ClassificationWeights) -> float | None:
     return weights.abstain
 
 
+@lru_cache(maxsize=64)
 def reward_bounds(weights: ClassificationWeights) -> tuple[float, float]:
     """(floor, maximum) of the reward. The floor is what a parse failure and a refusal score.
 

@@ -31,8 +31,8 @@ def api_key(key: str) -> Mapping[str, str]:
 class Messages:
     """A model behind `POST <base URL>/messages`.
 
-    Thinking is not asked for. Where a model thinks all the same, its text becomes `reasoning_content`; it isn't
-    sent back in later turns, since its signature has no place in the wire shape.
+    Thinking is not asked for. Where a model thinks all the same, its text becomes `reasoning_content`; it is
+    not sent back in later turns, since its signature has no place in the wire shape.
     """
 
     def __init__(self, entry: ModelEntry, info: ModelInfo, transport: Transport) -> None:
@@ -71,7 +71,11 @@ def request_body(
     if sampling.temperature is not None and sampling.top_p is not None:
         raise ModelError(f"{entry.id} takes a temperature or a top_p, not both", where="sampling")
     system, turns = translate_messages(messages)
-    body: dict[str, Any] = {"model": entry.table.served_name, "messages": turns, "max_tokens": sampling.max_tokens}
+    body: dict[str, Any] = {
+        "model": entry.table.served_name,
+        "messages": turns,
+        "max_tokens": sampling.max_tokens,
+    }
     if system:
         body["system"] = system
     if tools:
@@ -85,7 +89,7 @@ def request_body(
 def translate_messages(messages: Sequence[Message]) -> tuple[str, list[dict[str, Any]]]:
     """The system prompt and the turns of a conversation.
 
-    Neighbouring messages of one side are joined: the results of parallel tool calls have to stand in one turn.
+    Neighbouring messages of one side are joined: results of parallel tool calls have to stand in one turn.
 
     Raises:
         ModelError: a system message after the start, an unknown role, or content that is no text.
@@ -176,7 +180,7 @@ def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
         arguments = None
     if not isinstance(arguments, dict):
         raise ModelError(
-            f"the Messages API takes tool arguments only as a JSON object, and {function['name']} got another",
+            f"the Messages API takes a tool's arguments as a JSON object, and {function['name']} got none",
             where="messages",
         )
     return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}

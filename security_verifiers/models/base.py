@@ -1,4 +1,4 @@
-"""What every model looks like to the rest of the house: one call in, one completion or one typed error out."""
+"""What every model looks like to the rest of the house: one call in, a completion or a typed error out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,9 @@ HostKind = Literal["loopback", "private", "public"]
 ErrorKind = Literal[
     "timeout", "rate_limit", "server", "auth", "not_found", "bad_request", "connection", "malformed"
 ]
-_WORTH_A_RETRY: frozenset[ErrorKind] = frozenset({"timeout", "rate_limit", "server", "connection", "malformed"})
+_WORTH_A_RETRY: frozenset[ErrorKind] = frozenset(
+    {"timeout", "rate_limit", "server", "connection", "malformed"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ class ModelCallError(ModelError):
         what, where, hint: as for every SVError.
         kind: what went wrong.
         status: the HTTP status (None where no response came).
+        code: the provider's own word for it ("" where it has none).
         retryable: whether another attempt may succeed (by default a matter of `kind`).
         retry_after_s: the wait that the provider asked for.
     """
@@ -127,12 +130,14 @@ class ModelCallError(ModelError):
         where: str = "",
         hint: str = "",
         status: int | None = None,
+        code: str = "",
         retryable: bool | None = None,
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(what, where=where, hint=hint)
         self.kind: ErrorKind = kind
         self.status = status
+        self.code = code
         self.retryable = kind in _WORTH_A_RETRY if retryable is None else retryable
         self.retry_after_s = retry_after_s
         self.attempts = 1

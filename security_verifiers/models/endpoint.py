@@ -1,15 +1,26 @@
-"""OpenAI-compatible chat completions: OpenAI itself, vLLM, llama.cpp, and whatever else speaks the dialect."""
+"""OpenAI-compatible chat completions: OpenAI itself, vLLM, llama.cpp and whoever else speaks the dialect."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from security_verifiers.models.base import Completion, Message, ModelInfo, Sampling, ToolSpec, Usage
+from security_verifiers.models.base import (
+    Completion,
+    Message,
+    ModelCallError,
+    ModelInfo,
+    Sampling,
+    ToolSpec,
+    Usage,
+)
 from security_verifiers.models.entries import ModelEntry
 from security_verifiers.models.transport import Malformed, Transport
 
 CHARACTERS_PER_TOKEN = 4
 """Rule of thumb for English text, used only where nobody counts for us."""
+_DECLINED_CODES = frozenset({"content_filter", "content_policy_violation", "invalid_prompt"})
+"""Codes by which a provider declines the prompt itself: an outcome of the call, not a failure of it."""
 
 
 def bearer(key: str) -> Mapping[str, str]:
@@ -35,14 +46,19 @@ class ChatEndpoint:
     ) -> Completion:
         effective = self._entry.effective(sampling)
         body = request_body(self._entry, messages, tools, effective)
-        reply = await self._transport.post(
-            "/chat/completions",
-            body,
-            parse_completion,
-            headers={},
-            tokens=estimate_tokens(body) + (effective.max_tokens or 0),
-            used=lambda parsed: parsed.usage.total_tokens if parsed.usage else None,
-        )
+        try:
+            reply = await self._transport.post(
+                "/chat/completions",
+                body,
+                parse_completion,
+                headers={},
+                tokens=estimate_tokens(body) + (effective.max_tokens or 0),
+                used=lambda parsed: parsed.usage.total_tokens if parsed.usage else None,
+            )
+        except ModelCallError as error:
+            if error.code in _DECLINED_CODES:
+                return _declined(error, body)
+            raise
         return finished(reply.value, body, reply.attempts, reply.latency_s)
 
 
@@ -95,21 +111,27 @@ def parse_completion(response: Mapping[str, Any]) -> Completion:
 
 
 def finished(parsed: Completion, body: Mapping[str, Any], attempts: int, latency_s: float) -> Completion:
-    """The parsed completion with what only the caller knows, and a labelled estimate where no usage was told."""
+    """The parsed completion with what only the caller knows; a labelled estimate where no usage was told."""
     usage = parsed.usage or Usage(
         prompt_tokens=estimate_tokens(body),
         completion_tokens=estimate_tokens(parsed.message),
         estimated=True,
     )
+    model = parsed.model or str(body["model"])
+    return replace(parsed, usage=usage, model=model, attempts=attempts, latency_s=latency_s)
+
+
+def _declined(error: ModelCallError, body: Mapping[str, Any]) -> Completion:
+    """A provider's refusal that came as an error."""
     return Completion(
-        message=parsed.message,
-        finish_reason=parsed.finish_reason,
-        usage=usage,
-        model=parsed.model or str(body["model"]),
-        token_ids=parsed.token_ids,
-        logprobs=parsed.logprobs,
-        attempts=attempts,
-        latency_s=latency_s,
+        message={"role": "assistant", "content": "", "refusal": error.what},
+        finish_reason="content_filter",
+        usage=None,
+        model=str(body["model"]),
+        token_ids=None,
+        logprobs=None,
+        attempts=error.attempts,
+        latency_s=0.0,
     )
 
 
@@ -129,7 +151,10 @@ def _message(raw: Any, reason: str) -> dict[str, Any]:
     cut = reason in ("length", "content_filter")
     if content is None and not (calls or reasoning or refusal or cut):
         raise Malformed("a message without content")
-    message: dict[str, Any] = {"role": "assistant", "content": content if content is not None or calls else ""}
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": content if content is not None or calls else "",
+    }
     if calls:
         message["tool_calls"] = calls
     if isinstance(reasoning, str) and reasoning:

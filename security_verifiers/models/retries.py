@@ -24,7 +24,7 @@ class RetryPolicy:
     longest_wait_s: float = 60.0
     """Upper bound of any wait, one asked for by the provider included."""
     total_s: float = 900.0
-    """Seconds that one call may spend in requests and backoff together; queueing for a rate limit not counted."""
+    """Seconds of one call in requests and backoff together; queueing for a rate limit is not counted."""
 
     def next_wait(
         self, error: ModelCallError, *, attempt: int, spent_s: float, jitter: float

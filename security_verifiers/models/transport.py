@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -31,10 +32,14 @@ _SPENT_CODES = frozenset({"insufficient_quota", "enforced_spend_limit_reached", 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where requests go and how the caller's key is presented; its repr shows no key."""
+    """Where requests go and how the caller's key is presented; its repr shows no key.
+
+    The two variables are the ones of the environment that hold the address and the key, for messages.
+    """
 
     model_id: str
     base_url: str
+    base_url_variable: str | None
     key_variable: str | None
     key: str | None
     key_header: Callable[[str], Mapping[str, str]]
@@ -101,9 +106,9 @@ class Transport:
         """Open the connection pool."""
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(
-                # The rate limiter bounds requests in flight; a second bound here would time out in its queue.
+                # The limiter bounds requests in flight; a second bound here would time out in its queue.
                 connector=aiohttp.TCPConnector(limit=0),
-                # A proxy of the environment leads out; what stands on this machine or network is reached directly.
+                # A proxy of the environment leads out; this machine and its network are reached directly.
                 trust_env=host_kind(self.target.base_url) == "public",
             )
 
@@ -165,18 +170,20 @@ class Transport:
         """One request. Errors are returned and not raised: aiohttp's own hold our headers, and an exception
         raised while one of them is handled would keep it as its context."""
         try:
-            status, answer, content = await self._send(path, body, headers, min(self.target.timeout_s, left_s))
+            status, answer, content = await self._send(
+                path, body, headers, min(self.target.timeout_s, left_s)
+            )
         except aiohttp.ConnectionTimeoutError:
-            return self._error(f"no connection within {CONNECT_S:g} s", "connection", "Is the endpoint up?")
+            return self._error(f"no connection within {CONNECT_S:g} s", "connection", self._whereabouts())
         except TimeoutError:
             seconds = min(self.target.timeout_s, left_s)
-            return self._error(f"no answer within {seconds:g} s", "timeout", "Raise timeout_s if it needs longer")
+            return self._error(
+                f"no answer within {seconds:g} s", "timeout", "Raise timeout_s if it needs longer"
+            )
         except aiohttp.ClientSSLError as error:
             return self._error(f"no TLS connection ({type(error).__name__})", "connection")
         except aiohttp.ClientConnectorError as error:
-            # Its text is built from the host and the system's reason alone.
-            reason = error.os_error.strerror or type(error.os_error).__name__
-            return self._error(f"can't connect: {reason}", "connection", "Is the endpoint up?")
+            return self._error(f"can't connect: {_reason(error.os_error)}", "connection", self._whereabouts())
         except (aiohttp.ClientError, OSError) as error:
             return self._error(f"the connection broke ({type(error).__name__})", "connection")
         if status != 200:
@@ -184,7 +191,7 @@ class Transport:
         try:
             return parse(_object(content))
         except Malformed as error:
-            return self._error(f"a response that is no answer: {error}", "malformed", status=status)
+            return self._error(f"a response that is no answer: {error}", "malformed")
 
     async def _send(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str], timeout_s: float
@@ -218,31 +225,40 @@ class Transport:
         if status == 401:
             # The provider's words are left out: some repeat a part of the key.
             hint = f"Check {variable}: it is {'wrong' if self.target.key else 'not set'}" if variable else ""
-            return self._error("the key was refused (401)", "auth", hint, status)
-        if status == 403:
+            error = self._error("the key was refused (401)", "auth", hint)
+        elif status == 403:
             hint = f"The account behind {variable} may not use this model" if variable else ""
-            return self._error(f"access was refused (403){because}", "auth", hint, status)
-        if status == 404:
+            error = self._error(f"access was refused (403){because}", "auth", hint)
+        elif status == 404:
             hint = "Check the model's served name and the base URL"
-            return self._error(f"the endpoint knows no such model (404){because}", "not_found", hint, status)
-        if status == 429:
-            spent = code in _SPENT_CODES
-            error = self._error(
-                f"{'the quota is used up' if spent else 'too many requests'} (429){because}", "rate_limit", "", status
-            )
-            error.retryable = not spent
-            error.retry_after_s = retry_after(headers, self._now())
-            return error
-        kind = _kind(status)
-        error = self._error(f"the endpoint answered {status}{because}", kind, "", status)
+            error = self._error(f"the endpoint knows no such model (404){because}", "not_found", hint)
+        elif status == 429:
+            used_up = code in _SPENT_CODES
+            what = "the quota is used up" if used_up else "too many requests"
+            error = self._error(f"{what} (429){because}", "rate_limit")
+            error.retryable = not used_up
+        elif 300 <= status < 400:
+            hint = "It redirects, which is not followed: give the final base URL"
+            error = self._error(f"the endpoint answered {status}", "bad_request", hint)
+        else:
+            error = self._error(f"the endpoint answered {status}{because}", _kind(status))
+        error.status, error.code = status, code
         error.retry_after_s = retry_after(headers, self._now())
-        if 300 <= status < 400:
-            error.hint = "It redirects, which is not followed: give the final base URL"
         return error
 
-    def _error(self, what: str, kind: ErrorKind, hint: str = "", status: int | None = None) -> ModelCallError:
+    def _whereabouts(self) -> str:
+        variable = self.target.base_url_variable
+        return f"Is it running? {variable} sets its address" if variable else "Is it running?"
+
+    def _error(self, what: str, kind: ErrorKind, hint: str = "") -> ModelCallError:
         where = f"{self.target.model_id} at {self.target.host}"
-        return ModelCallError(what, kind=kind, where=where, hint=hint, status=status)
+        return ModelCallError(what, kind=kind, where=where, hint=hint)
+
+
+def _reason(error: OSError) -> str:
+    """The system's reason, without the addresses that asyncio puts into it."""
+    known = error.errno is not None and error.errno > 0
+    return os.strerror(error.errno) if known else error.strerror or type(error).__name__
 
 
 def _kind(status: int) -> ErrorKind:

@@ -165,9 +165,7 @@ class Follower:
 
 def follower(pause_s: float = 0.0) -> PolicySpec:
     """The policy that follows the scripts, `pause_s` seconds a call."""
-    return PolicySpec(
-        "follow", PolicyKind.HEURISTIC, "follows the script", lambda seed: Follower(pause_s)
-    )
+    return PolicySpec("follow", PolicyKind.HEURISTIC, "follows the script", lambda seed: Follower(pause_s))
 
 
 def coin(task: Any, messages: Sequence[Message], seed: int) -> str:

@@ -39,7 +39,8 @@ flows = st.builds(
     ts=st.none() | instants,
     src=words, src_port=counts, dst=words, dst_port=counts, proto=words, service=words,
     duration=st.none() | st.floats(0, 1e7), orig_bytes=counts, resp_bytes=counts, conn_state=words,
-    history=words, missed_bytes=counts, orig_pkts=counts, orig_ip_bytes=counts, resp_pkts=counts, resp_ip_bytes=counts,
+    history=words, missed_bytes=counts, orig_pkts=counts, orig_ip_bytes=counts, resp_pkts=counts,
+    resp_ip_bytes=counts,
     extra=st.dictionaries(st.text(max_size=8), st.floats() | st.integers() | st.text(max_size=8), max_size=4),
 )  # fmt: skip
 

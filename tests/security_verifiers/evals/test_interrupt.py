@@ -27,7 +27,9 @@ class Sv:
         self.error = folder / "stderr.txt"
         monkeypatch.setattr(sv_shared.environment, "installed", lambda: {"quick": QUICK})
 
-    def start(self, *arguments: str, before: Callable[[], None] = lambda: None) -> multiprocessing.process.BaseProcess:
+    def start(
+        self, *arguments: str, before: Callable[[], None] = lambda: None
+    ) -> multiprocessing.process.BaseProcess:
         """Start `sv` with these arguments."""
 
         def child() -> None:
@@ -62,7 +64,7 @@ def results_of(root: Path) -> list[Path]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_run_is_aborted_and_resumes(sv: Sv, tmp_path: Path, number: signal.Signals) -> None:
     root = tmp_path / "out put"
-    asked = ["eval", "quick", "--model", "policy:slow", "--set", "rows=40", "--output-dir", str(root)]
+    asked = ["eval", "quick", "--model", "policy:slow", "--set", "rows=24", "--output-dir", str(root)]
     child = sv.start(*asked)
     deadline = time.monotonic() + 30
     while not (results_of(root) and results_of(root)[0].stat().st_size > 3000):
@@ -76,7 +78,7 @@ def test_interrupted_run_is_aborted_and_resumes(sv: Sv, tmp_path: Path, number: 
     folder = results_of(root)[0].parent
     metadata = json.loads((folder / "metadata.json").read_text())
     assert metadata["status"] == "aborted"
-    assert 0 < len(Results(folder)) == metadata["finished_rollouts"] < 40
+    assert 0 < len(Results(folder)) == metadata["finished_rollouts"] < 24
     assert "sv: interrupted" in sv.told()
     (advice,) = [line for line in sv.told().splitlines() if "resume with" in line]
     command = shlex.split(advice.partition("resume with: ")[2])
@@ -87,7 +89,7 @@ def test_interrupted_run_is_aborted_and_resumes(sv: Sv, tmp_path: Path, number: 
     assert child.exitcode == 0, sv.told()
     metadata = json.loads((folder / "metadata.json").read_text())
     assert metadata["status"] == "complete"
-    assert sum(metadata["counts"].values()) == 40
+    assert sum(metadata["counts"].values()) == 24
 
 
 def test_nohup_is_respected(sv: Sv, tmp_path: Path) -> None:

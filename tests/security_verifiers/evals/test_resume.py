@@ -123,10 +123,16 @@ def test_a_second_process_is_refused(play: Play, tmp_path: Path) -> None:
     [
         ({"seed": 43}, "seed: 42 then, 43 now"),
         ({"config": {**MIXED, "salt": "!"}}, "dataset.sha256"),
-        ({"config": {**MIXED, "task": {"weights": {"cost": 2.0}}}}, "settings.task.weights.cost: 1.0 then, 2.0"),
+        (
+            {"config": {**MIXED, "task": {"weights": {"cost": 2.0}}}},
+            "settings.task.weights.cost: 1.0 then, 2.0",
+        ),
         ({"samples": 2}, "samples: 1 then, 2 now"),
         ({"tasks": 20}, "planned: 40 then, 20 now"),
-        ({"player": QUICK.policies("agent")["coin"]}, "seats.agent.model: 'policy:follow' then, 'policy:coin' now"),
+        (
+            {"player": QUICK.policies("agent")["coin"]},
+            "seats.agent.model: 'policy:follow' then, 'policy:coin' now",
+        ),
     ],
 )
 def test_another_run_is_refused(

@@ -55,33 +55,43 @@ def lan_mass(scenario: Scenario, lan: Bools) -> Floats:
 
 
 def conduct_mass(
-    scenario: Scenario, columns: Columns, *, relevant: Bools | None = None, with_stack: bool = True
+    scenario: Scenario, columns: Columns, *, relevant: Bools | None = None, as_row: bool = False
 ) -> Floats:
-    """P(all but the destination | scenario), and without source port and headers unless `with_stack`.
+    """P(all that is displayed but the destination | scenario).
 
     Args:
         relevant: rows whose mass is needed; the others get 0.
+        as_row: displayed as an earlier flow of a window, without history, source port and IP-level bytes.
     """
     total, weights = np.zeros(len(columns)), sum(pattern.weight for pattern in scenario.patterns.values())
     for pattern in scenario.patterns.values():
-        table = np.zeros(len(categories()))
-        for ending, weight in pattern.endings.items():
-            table[categories()[scenario.proto, pattern.service, ending]] = weight / sum(
-                pattern.endings.values()
-            )
-        ending_mass = table[columns.category]
+        ending_mass = _ending_table(scenario, pattern, as_row)[columns.category]
         rows = np.flatnonzero(ending_mass if relevant is None else ending_mass * relevant)
         if not len(rows):
             continue
         some = columns.take(rows)
         product = ending_mass[rows] * (pattern.weight / weights)
-        if with_stack:
+        if not as_row:
             product = product * _stack_mass(scenario, pattern, some)
         with np.errstate(invalid="ignore", divide="ignore"):
             for field in CHAIN:
                 product = product * mass(field, pattern.laws, some.numbers)
         total[rows] += product
     return total
+
+
+def _ending_table(scenario: Scenario, pattern: Pattern, as_row: bool) -> Floats:
+    """P(what is displayed of a category | pattern) by code; a row shows the state, but not the history."""
+    total = sum(pattern.endings.values())
+    table = np.zeros(len(categories()))
+    for (proto, service, ending), code in categories().items():
+        if (proto, service) == (scenario.proto, pattern.service):
+            table[code] = sum(
+                weight / total
+                for own, weight in pattern.endings.items()
+                if own == ending or (as_row and own.state == ending.state)
+            )
+    return table
 
 
 def _draw_pattern(scenario: Scenario, pattern: Pattern, n: int, rng: np.random.Generator) -> Columns:

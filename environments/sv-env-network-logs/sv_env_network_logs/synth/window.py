@@ -145,7 +145,7 @@ def _flow_masses(group: tuple[Scenario, ...], windows: Windows) -> tuple[Floats,
     """Masses of conduct, port and target of each flow, as displayed; each of shape (scenarios, n, SIZE)."""
     shape = (len(group), len(windows), SIZE)
     flows, judged = windows.flows, windows.judged()
-    conduct = np.array([conduct_mass(scenario, flows, with_stack=False) for scenario in group]).reshape(shape)
+    conduct = np.array([conduct_mass(scenario, flows, as_row=True) for scenario in group]).reshape(shape)
     conduct[:, :, HISTORY] = [conduct_mass(scenario, judged) for scenario in group]
     port = np.array([port_mass(scenario, flows.dst_port) for scenario in group]).reshape(shape)
     pool = np.where(flows.lan, LAN_HOSTS, WAN_HOSTS)
