@@ -1,4 +1,4 @@
-"""Rules 8 and 9, checked by playing: no degenerate policy wins, an honest one does, and the reference gets its due."""
+"""Rules 8 and 9, checked by playing: no degenerate policy wins, an honest one does, the reference is paid."""
 
 import math
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ DEGENERATE_LIMIT = 0.05
 REFERENCE_SHARE = 0.95
 SMALLEST_SET = 200
 CONCURRENCY = 16
+SLACK = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,10 @@ class PolicyScore:
 
     Attributes:
         spec: the policy.
-        reward: mean reward.
+        reward: mean reward; NaN where no rollout was graded.
         normalised: (reward - chance) / (reference - chance).
         ours: rollouts that ended as a grader or infrastructure error.
-        lowest, highest: extreme rewards of single tasks.
+        lowest, highest: extreme rewards of single tasks; NaN where no rollout was graded.
     """
 
     spec: PolicySpec
@@ -39,7 +40,7 @@ class PolicyScore:
 
 
 async def play(engine: Engine, plan: Plan, spec: PolicySpec) -> PolicyScore:
-    """Play every task of the plan once with a policy in the evaluated seat, default opponents in the others."""
+    """Play each of the plan's tasks once: a policy in the evaluated seat, default opponents in the others."""
     engine.take_seats(policy_seats(plan.environment, spec))
     rewards, failures = [], 0
     async for record in rollouts(engine, plan.rollouts(set()), concurrency=CONCURRENCY):
@@ -83,51 +84,69 @@ def check_outcomes(scores: Sequence[PolicyScore]) -> LintResult:
 def check_bounds_played(plan: Plan, scores: Sequence[PolicyScore]) -> LintResult:
     """Every reward that was paid lies in the declared range."""
     floor, maximum = plan.bounds
-    low, high = min(score.lowest for score in scores), max(score.highest for score in scores)
-    held = low >= floor - 1e-9 and high <= maximum + 1e-9
+    low = min((score.lowest for score in scores), default=math.nan)
+    high = max((score.highest for score in scores), default=math.nan)
+    held = low >= floor - SLACK and high <= maximum + SLACK
     detail = f"paid {low:+.3f} to {high:+.3f}, declared {floor:+.3f} to {maximum:+.3f}"
     return LintResult("range", held, detail, {"lowest": low, "highest": high})
 
 
 def check_degenerate(plan: Plan, scores: Sequence[PolicyScore]) -> LintResult:
     """Rule 8: constant, degenerate and exploit policies stay at or under 0.05 of the way to the reference."""
-    if len(plan.tasks) < SMALLEST_SET:
-        return LintResult(
-            "degenerate policies", True, f"exempt: {len(plan.tasks)} tasks, fewer than {SMALLEST_SET}"
-        )
+    name = "degenerate policies"
     bound = [score for score in scores if score.spec.kind.must_not_win]
-    winners = [s for s in bound if s.normalised is None or s.normalised > DEGENERATE_LIMIT]
-    best = max(bound, key=lambda s: -math.inf if s.normalised is None else s.normalised)
+    if not bound:
+        return LintResult(name, False, "there is none to play; every environment ships some")
+    if len(plan.tasks) < SMALLEST_SET:
+        return LintResult(name, True, _exempt(plan))
     figures = {s.spec.name: s.normalised for s in bound if s.normalised is not None}
-    detail = (
-        f"these win: {', '.join(f'{s.spec.name} {s.normalised}' for s in winners)}"
-        if winners
-        else f"best of {len(bound)} is {best.spec.name} at {best.normalised:+.3f}, limit {DEGENERATE_LIMIT}"
-    )
-    return LintResult("degenerate policies", not winners, detail, figures)
+    unscaled = [s.spec.name for s in bound if s.normalised is None]
+    winners = [f"{winner} {value:+.3f}" for winner, value in figures.items() if value > DEGENERATE_LIMIT]
+    if unscaled:
+        detail = f"these have no normalised score: {', '.join(unscaled)}"
+    elif winners:
+        detail = f"these win: {', '.join(winners)}, limit {DEGENERATE_LIMIT}"
+    else:
+        best = max(figures, key=figures.__getitem__)
+        detail = f"best of {len(bound)} is {best} at {figures[best]:+.3f}, limit {DEGENERATE_LIMIT}"
+    return LintResult(name, not winners and not unscaled, detail, figures)
 
 
-def check_honest(scores: Sequence[PolicyScore]) -> LintResult:
+def check_honest(plan: Plan, scores: Sequence[PolicyScore]) -> LintResult:
     """Rule 8's other half: at least one honest baseline is above the limit."""
-    honest = [s for s in scores if s.spec.kind.is_honest_baseline and s.normalised is not None]
+    name = "honest baseline"
+    honest = [score for score in scores if score.spec.kind.is_honest_baseline]
+    if not honest:
+        return LintResult(name, False, "there is none to play; every environment ships one")
+    if len(plan.tasks) < SMALLEST_SET:
+        return LintResult(name, True, _exempt(plan))
     figures = {s.spec.name: s.normalised for s in honest if s.normalised is not None}
+    detail = ", ".join(f"{policy} {value:+.3f}" for policy, value in figures.items()) or "none has a score"
     best = max(figures.values(), default=-math.inf)
-    detail = ", ".join(f"{name} {value:+.3f}" for name, value in figures.items()) or "there is none"
-    return LintResult("honest baseline", best > DEGENERATE_LIMIT, detail, figures)
+    return LintResult(
+        name, best > DEGENERATE_LIMIT, f"{detail}; needed: one above {DEGENERATE_LIMIT}", figures
+    )
+
+
+def _exempt(plan: Plan) -> str:
+    return f"exempt: {plan.info.id} has {len(plan.tasks)} tasks, fewer than {SMALLEST_SET}"
 
 
 async def check_reference(engine: Engine, plan: Plan) -> LintResult:
-    """Rule 9: on every task the reference answer earns 0.95 of the maximum, after the task was saved and loaded."""
+    """Rule 9: each task's reference answer earns 0.95 of the maximum, after the task was saved and loaded."""
     reloaded = replace(plan, tasks=[_reload(task) for task in plan.tasks])
     changed = sum(a.hash != b.hash for a, b in zip(plan.tasks, reloaded.tasks, strict=True))
     if changed:
         return LintResult(
             "reference", False, f"{changed} tasks have another content hash after saving and loading"
         )
-    floor, maximum = plan.bounds
-    needed = floor + REFERENCE_SHARE * (maximum - floor)
-    scores = [await play(engine, reloaded, spec) for spec in _references(plan)]
-    lowest = min((score.lowest for score in scores), default=math.nan)
+    specs = _references(plan)
+    if not specs:
+        return LintResult("reference", False, "there is no reference policy; every environment ships one")
+    maximum = plan.bounds[1]
+    needed = maximum - (1 - REFERENCE_SHARE) * abs(maximum)
+    scores = [await play(engine, reloaded, spec) for spec in specs]
+    lowest = min(score.lowest for score in scores)
     failed = sum(score.ours for score in scores)
     detail = f"lowest {lowest:+.3f} of a maximum of {maximum:+.3f}, needed {needed:+.3f}"
     if failed:
@@ -142,9 +161,22 @@ def _reload(task: GradedTask) -> GradedTask:
     return type(task)(data, task.config)
 
 
-async def check_anchors(engine: Engine, plan: Plan) -> LintResult:
-    """The anchors in the metadata are what playing gives: the stored reference reward is the played one."""
-    score = await play(engine, plan, _references(plan)[0])
-    held = abs(score.reward - plan.anchors.reference) < 1e-9
-    detail = f"stored {plan.anchors.reference:+.6f}, played {score.reward:+.6f}"
-    return LintResult("anchors", held, detail, {"stored": plan.anchors.reference, "played": score.reward})
+def check_anchors(plan: Plan, scores: Sequence[PolicyScore]) -> LintResult:
+    """The anchors in the metadata are what playing gives: the reference earns what is stored, and no constant
+    answer more than chance."""
+    stored = plan.anchors
+    references = [score.reward for score in scores if score.spec.kind is PolicyKind.REFERENCE]
+    constants = [score.reward for score in scores if score.spec.kind is PolicyKind.CONSTANT]
+    reference, constant = max(references, default=math.nan), max(constants, default=-math.inf)
+    held = abs(reference - stored.reference) <= SLACK and constant <= stored.chance + SLACK
+    detail = (
+        f"reference: stored {stored.reference:+.6f}, played {reference:+.6f}; "
+        f"chance: stored {stored.chance:+.6f}, best constant played {constant:+.6f}"
+    )
+    figures = {
+        "reference": stored.reference,
+        "played": reference,
+        "chance": stored.chance,
+        "constant": constant,
+    }
+    return LintResult("anchors", held, detail, figures)

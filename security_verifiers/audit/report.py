@@ -1,5 +1,6 @@
 """audit(): every check on one environment and dataset."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,7 @@ class AuditReport:
                 {
                     "name": s.spec.name,
                     "kind": str(s.spec.kind),
-                    "reward": s.reward,
+                    "reward": None if math.isnan(s.reward) else s.reward,
                     "normalised": s.normalised,
                 }
                 for s in self.scores
@@ -66,16 +67,20 @@ class AuditReport:
 
 
 async def audit(
-    environment: Environment, config: Mapping[str, Any], *, seed: int = DEFAULT_SEED
+    environment: Environment, config: Mapping[str, Any], *, tasks: int | None = None, seed: int = DEFAULT_SEED
 ) -> AuditReport:
     """Check an environment's claims on one dataset.
 
     Args:
         environment: what is checked.
         config: the dataset's settings, as for an evaluation.
-        seed: seeds the policies.
+        tasks: how many are drawn; None takes all.
+        seed: seeds the draw and the policies.
+
+    Raises:
+        SVError: the dataset can't be loaded or does not have so many tasks.
     """
-    plan = make_plan(environment, config, seed=seed)
+    plan = make_plan(environment, config, tasks=tasks, seed=seed)
     async with Engine(environment, plan.env, seed=seed, time_limit_s=TIME_LIMIT_S) as engine:
         scores = await play_all(engine, plan)
         checks = [
@@ -83,9 +88,9 @@ async def audit(
             check_outcomes(scores),
             check_bounds_played(plan, scores),
             check_degenerate(plan, scores),
-            check_honest(scores),
+            check_honest(plan, scores),
             await check_reference(engine, plan),
-            await check_anchors(engine, plan),
+            check_anchors(plan, scores),
         ]
     dataset = {"id": plan.info.id, "sha256": plan.dataset_hash, "tasks": len(plan.tasks)}
     return AuditReport(environment.id, dataset, tuple(checks), tuple(scores))

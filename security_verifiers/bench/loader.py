@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sv_shared.environment import Environment
+from sv_shared.errors import CheckFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,11 @@ class LoaderSpeed:
 
 
 def measure_loader(environment: Environment, rows: int) -> LoaderSpeed | None:
-    """Write a file of `rows` rows and time its loading; None where the environment has no loader to measure."""
+    """Write a file of `rows` rows and time its loading; None where the environment has no loader to measure.
+
+    Raises:
+        CheckFailed: the loader did not load every row.
+    """
     sample = environment.loader_sample()
     if sample is None:
         return None
@@ -43,5 +48,6 @@ def measure_loader(environment: Environment, rows: int) -> LoaderSpeed | None:
         started = time.perf_counter()
         loaded = sample.load(path)
         seconds = time.perf_counter() - started
-    assert loaded == rows, f"{rows} rows were written and {loaded} loaded"
+    if loaded != rows:
+        raise CheckFailed(f"{rows} rows were written and {loaded} loaded", where=sample.what)
     return LoaderSpeed(sample.what, rows, seconds)

@@ -17,6 +17,7 @@ from security_verifiers.evals.plan import Plan, make_plan
 from security_verifiers.evals.run import rollouts
 from security_verifiers.evals.seats import policy_seats
 from sv_shared.environment import Environment
+from sv_shared.errors import ModelError
 from sv_shared.policies import PolicySpec
 from sv_shared.rollout_logging import JsonlSink, RolloutLogger
 from sv_shared.task import GradedTask
@@ -70,9 +71,18 @@ async def measure(
         policy: the scripted player of the evaluated seat.
         count: rollouts a turn.
         rounds: turns of each side.
+
+    Raises:
+        ModelError: no policy of that name.
+        SVError: the dataset can't be loaded.
     """
+    known = environment.policies(environment.evaluated_seat)
+    if policy not in known:
+        raise ModelError(
+            f"{environment.alias} has no policy {policy!r}", hint=f"It has {', '.join(sorted(known))}"
+        )
+    spec = known[policy]
     plan, bare = make_plan(environment, config), make_plan(BARE, {})
-    spec = environment.policies(environment.evaluated_seat)[policy]
     constant = BARE.policies(BARE.evaluated_seat)["constant"]
     pairs: list[tuple[_Lap, _Lap]] = []
     with TemporaryDirectory(prefix="sv-bench-") as folder:

@@ -10,11 +10,13 @@ from security_verifiers.cli.options import dataset_config, dataset_options, echo
 
 @click.command()
 @click.argument("environment")
+@click.option("--tasks", "-n", type=int, default=None, help="Tasks drawn at random.  [default: all]")
 @dataset_options
 @click.option("--seed", type=int, default=42, show_default=True)
 @json_option
 def command(
     environment: str,
+    tasks: int | None,
     dataset: str | None,
     split: str | None,
     settings: tuple[str, ...],
@@ -30,7 +32,7 @@ def command(
     console = Console(stderr=True, quiet=as_json)
     with console.status(f"auditing {environment}"):
         report: AuditReport = asyncio.run(
-            audit(find(environment), dataset_config(dataset, split, settings), seed=seed)
+            audit(find(environment), dataset_config(dataset, split, settings), tasks=tasks, seed=seed)
         )
     if as_json:
         echo_json(report.to_json())
@@ -45,8 +47,9 @@ def _print(report: Any) -> None:
     from rich.text import Text
 
     console = Console(highlight=False)
+    dataset = report.dataset
     console.print(
-        f"{report.environment}: {report.dataset['tasks']} tasks of {report.dataset['id']} ({report.dataset['sha256'][:12]})"
+        f"{report.environment}: {dataset['tasks']} tasks of {dataset['id']} ({dataset['sha256'][:12]})"
     )
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)

@@ -54,9 +54,8 @@ def command(
         return 0
     t = throughput
     click.echo(f"{chosen.id}, policy:{policy}, {t.rounds} rounds of {t.rollouts} rollouts, medians")
-    click.echo(
-        f"  rollouts       {t.per_second:8.0f} /s   graded, recorded, written ({t.line_bytes:.0f} bytes a line)"
-    )
+    click.echo(f"  rollouts       {t.per_second:8.0f} /s   graded, recorded, written")
+    click.echo(f"  result line    {t.line_bytes:8.0f} bytes")
     click.echo(f"  bare engine    {t.bare_per_second:8.0f} /s")
     click.echo(f"  ratio          {t.ratio:8.2f}      of the bare engine, target 0.80")
     click.echo(f"  CPU            {t.cpu_ms:8.2f} ms  a rollout (bare {t.bare_cpu_ms:.2f} ms)")

@@ -18,13 +18,15 @@ def parse_settings(values: tuple[str, ...]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for text in values:
         name, separator, raw = text.partition("=")
-        if not separator or not name:
+        if not separator or not name.strip():
             raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE", param_hint="--set")
         try:
             value = json.loads(raw)
         except ValueError:
             value = raw
-        *groups, leaf = name.strip().split(".")
+        *groups, leaf = (part.strip() for part in name.split("."))
+        if not all([*groups, leaf]):
+            raise click.BadParameter(f"{name!r} has an empty part", param_hint="--set")
         place = settings
         for group in groups:
             place = place.setdefault(group, {})
@@ -52,7 +54,8 @@ def dataset_options(command: Command) -> Command:
             "settings",
             multiple=True,
             metavar="NAME=VALUE",
-            help="A setting of the environment, such as view=window or task.weights.calibration=0; repeatable.",
+            help="A setting of the environment, such as view=window, task.weights.calibration=0 or "
+            """'mask=["ports"]'; repeatable.""",
         ),
         click.option("--split", default=None, help="train, dev or test.  [default: test]"),
         click.option(

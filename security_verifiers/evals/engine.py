@@ -83,6 +83,9 @@ class Engine:
         self.seed = seed
         self.time_limit_s = time_limit_s
         self._env = env
+        self._declared: dict[str, vf.AgentConfig] = {
+            name: getattr(env.config, name) for name in environment.seats
+        }
         self._clients: dict[str, SeatClient] = {}
         self._stack = AsyncExitStack()
         self._context = vf.ModelContext(
@@ -103,7 +106,7 @@ class Engine:
         agents = {}
         for name, seat in seats.items():
             self._clients[name] = SeatClient(seat)
-            spec: vf.AgentConfig = getattr(self._env.config, name)
+            spec = self._declared[name]
             agents[name] = spec.model_copy(
                 update={
                     "model": seat.model,

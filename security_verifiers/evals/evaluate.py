@@ -247,10 +247,14 @@ def _same_run(earlier: Mapping[str, Any], today: Mapping[str, Any]) -> Mapping[s
 
 def _identity(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """What makes a run that run, flat: "settings.task.weights.cost" -> 1.0."""
-    parts = {
-        name: metadata[name] for name in ("environment", "settings", "seed", "samples", "planned", "seats")
+    parts = {name: metadata[name] for name in ("environment", "settings", "seed", "samples", "planned")}
+    parts["dataset"] = {"sha256": metadata["dataset"]["sha256"]}
+    # A new price in the portfolio makes no other run.
+    parts["seats"] = {
+        seat: {name: value for name, value in facts.items() if name != "price"}
+        for seat, facts in metadata["seats"].items()
     }
-    return dict(_leaves({"dataset": {"sha256": metadata["dataset"]["sha256"]}, **parts}))
+    return dict(_leaves(parts))
 
 
 def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import security_verifiers
 from security_verifiers.evals.plan import Plan
@@ -115,22 +114,9 @@ def _seat(seat: Seat) -> dict[str, Any]:
         "kind": "model",
         "engine": info.engine,
         "served_name": info.served_name,
-        "base_url": host_kind(info.base_url),
-        "deterministic": info.deterministic,
+        "host": info.host_kind,
+        "context_tokens": info.context_tokens,
+        "price": None if info.price is None else info.price.model_dump(mode="json"),
         "sampling": seat.sampling_set,
         "budget": budget,
     }
-
-
-def host_kind(base_url: str | None) -> str | None:
-    """What kind of host an address names: "loopback", "private", or the public host; never a key or path."""
-    if base_url is None:
-        return None
-    host = urlsplit(base_url).hostname or ""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        if host == "localhost":
-            return "loopback"
-        return host if "." in host else "private"
-    return "loopback" if address.is_loopback else "private" if address.is_private else host

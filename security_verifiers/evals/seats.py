@@ -15,7 +15,8 @@ from verifiers.v1.errors import RolloutError, model_error
 from verifiers.v1.graph import PendingTurn
 
 from security_verifiers.evals.record import SeatTokens
-from security_verifiers.models.base import Completion, Model, ModelCallError, Sampling
+from security_verifiers.models.base import Completion, Model, ModelCallError, Sampling, Usage
+from security_verifiers.models.pricing import cost
 from sv_shared.environment import Environment
 from sv_shared.policies import Policy, PolicySpec
 from sv_shared.task import PROVIDER_KEY
@@ -60,7 +61,10 @@ class Seat:
         """US dollars of these tokens; 0 for a policy, None where price or counts are unknown."""
         if isinstance(self.player, PolicySpec):
             return 0.0
-        return self.player.info.cost_usd(tokens.prompt, tokens.completion, tokens.cached)
+        if tokens.prompt is None or tokens.completion is None:
+            return None
+        usage = Usage(tokens.prompt, tokens.completion, cached_tokens=tokens.cached)
+        return cost(usage, self.player.info.price)
 
 
 def policy_seats(environment: Environment, spec: PolicySpec) -> dict[str, Seat]:

@@ -8,6 +8,7 @@ from security_verifiers.models.entries import ModelEntry
 from security_verifiers.models.limits import Limiters
 from security_verifiers.models.local import LocalLlama, Progress
 from security_verifiers.models.retries import RetryPolicy
+from security_verifiers.models.timing import REAL, Timing
 from security_verifiers.models.transport import Target, Transport
 from sv_shared.errors import ModelError
 
@@ -19,6 +20,7 @@ def connect(
     *,
     policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
     progress: Progress = lambda text: None,
+    timing: Timing = REAL,
 ) -> Model:
     """The model behind an entry, not started yet.
 
@@ -28,6 +30,7 @@ def connect(
         limiters: one for the whole command, so that models of one key share its limits.
         policy: when a failed request is sent again.
         progress: told what starting waits for.
+        timing: clocks, waiting and chance of the retries (the limiters have their own).
 
     Raises:
         ModelError: the key is missing; names its variable.
@@ -54,6 +57,6 @@ def connect(
         key_header=anthropic.api_key if speaks_anthropic else endpoint.bearer,
         timeout_s=entry.endpoint.timeout_s,
     )
-    transport = Transport(target, limiters.of(entry), policy)
+    transport = Transport(target, limiters.of(entry), policy, timing)
     client = anthropic.Messages if speaks_anthropic else endpoint.ChatEndpoint
     return client(entry, entry.info(env), transport)

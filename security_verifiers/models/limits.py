@@ -1,18 +1,15 @@
 """Rate limits: requests and tokens in any minute, and requests in flight, shared by all models of one key."""
 
 import asyncio
-import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from security_verifiers.models.entries import Endpoint, ModelEntry
+from security_verifiers.models.timing import REAL, Timing
 
 WINDOW_S = 60.0
 """Providers count by the minute."""
-
-Clock = Callable[[], float]
-Sleep = Callable[[float], Awaitable[None]]
 
 
 class Lease:
@@ -35,8 +32,7 @@ class RateLimiter:
     Args:
         requests_per_minute, tokens_per_minute: None for no limit.
         max_concurrency: requests in flight at once.
-        clock: monotonic seconds.
-        sleep: waits that many seconds of `clock`.
+        timing: the clock, and waiting by it.
     """
 
     def __init__(
@@ -45,11 +41,10 @@ class RateLimiter:
         requests_per_minute: int | None,
         tokens_per_minute: int | None,
         max_concurrency: int,
-        clock: Clock = time.monotonic,
-        sleep: Sleep = asyncio.sleep,
+        timing: Timing = REAL,
     ) -> None:
         self._requests, self._tokens = requests_per_minute, tokens_per_minute
-        self._clock, self._sleep = clock, sleep
+        self._timing = timing
         self._free = asyncio.Semaphore(max_concurrency)
         self._turn = asyncio.Lock()
         self._recent: deque[Lease] = deque()
@@ -70,15 +65,15 @@ class RateLimiter:
     async def _admit(self, tokens: int) -> Lease:
         booked = tokens if self._tokens is None else min(tokens, self._tokens)
         while (wait := self._wait(booked)) > 0:
-            await self._sleep(wait)
-        lease = Lease(self._clock(), booked)
+            await self._timing.sleep(wait)
+        lease = Lease(self._timing.clock(), booked)
         if self._requests is not None or self._tokens is not None:
             self._recent.append(lease)
         return lease
 
     def _wait(self, tokens: int) -> float:
         """Seconds until enough old admissions have left the window; 0 where the request fits now."""
-        now = self._clock()
+        now = self._timing.clock()
         while self._recent and self._recent[0].admitted_at + WINDOW_S <= now:
             self._recent.popleft()
         requests, used = len(self._recent), sum(lease.tokens for lease in self._recent)
@@ -100,8 +95,8 @@ class RateLimiter:
 class Limiters:
     """One limiter for each endpoint and key, however many models share it."""
 
-    def __init__(self, clock: Clock = time.monotonic, sleep: Sleep = asyncio.sleep) -> None:
-        self._clock, self._sleep = clock, sleep
+    def __init__(self, timing: Timing = REAL) -> None:
+        self._timing = timing
         self._made: dict[tuple[str, str | None], RateLimiter] = {}
 
     def of(self, entry: ModelEntry) -> RateLimiter:
@@ -116,6 +111,5 @@ class Limiters:
             requests_per_minute=endpoint.requests_per_minute,
             tokens_per_minute=endpoint.tokens_per_minute,
             max_concurrency=endpoint.max_concurrency,
-            clock=self._clock,
-            sleep=self._sleep,
+            timing=self._timing,
         )

@@ -22,6 +22,7 @@ from security_verifiers.models.endpoint import ChatEndpoint, bearer
 from security_verifiers.models.entries import LocalServer, ModelEntry
 from security_verifiers.models.limits import RateLimiter
 from security_verifiers.models.retries import RetryPolicy
+from security_verifiers.models.timing import REAL
 from security_verifiers.models.transport import Target, Transport
 from sv_shared.errors import ModelError
 
@@ -167,7 +168,7 @@ class LocalLlama:
         )
         # A second attempt is for the server closing an idle connection just as we use it.
         policy = RetryPolicy(attempts=2, first_wait_s=0.1, total_s=target.timeout_s)
-        chat = ChatEndpoint(self._entry, self.info, Transport(target, self._limiter, policy))
+        chat = ChatEndpoint(self._entry, self.info, Transport(target, self._limiter, policy, REAL))
         await chat.start()
         self._chat = chat
         try:

@@ -1,13 +1,9 @@
 """Posting JSON to a provider: rate limits, time limits, retries, and errors that never show a key."""
 
-import asyncio
 import json
 import os
-import random
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -15,8 +11,9 @@ import aiohttp
 
 from security_verifiers.models.base import ErrorKind, ModelCallError
 from security_verifiers.models.entries import host_kind
-from security_verifiers.models.limits import Clock, RateLimiter, Sleep
+from security_verifiers.models.limits import RateLimiter
 from security_verifiers.models.retries import RetryPolicy, retry_after
+from security_verifiers.models.timing import Timing
 
 T = TypeVar("T")
 
@@ -81,25 +78,12 @@ class Transport:
         target: where to, and with which key.
         limiter: shared by everything that uses the same endpoint and key.
         policy: when to try again.
-        clock, sleep: monotonic seconds and waiting in them.
-        now: the present, for dates in Retry-After.
-        jitter: uniform draws from [0, 1).
+        timing: clocks, waiting and chance.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        limiter: RateLimiter,
-        policy: RetryPolicy,
-        *,
-        clock: Clock = time.monotonic,
-        sleep: Sleep = asyncio.sleep,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
+    def __init__(self, target: Target, limiter: RateLimiter, policy: RetryPolicy, timing: Timing) -> None:
         self.target = target
-        self._limiter, self._policy = limiter, policy
-        self._clock, self._sleep, self._now, self._jitter = clock, sleep, now, jitter
+        self._limiter, self._policy, self._timing = limiter, policy, timing
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
@@ -145,18 +129,20 @@ class Transport:
         while True:
             attempt += 1
             async with self._limiter.slot(tokens) as lease:
-                began = self._clock()
+                began = self._timing.clock()
                 outcome = await self._attempt(path, body, parse, headers, self._policy.total_s - spent)
-                latency = self._clock() - began
+                latency = self._timing.clock() - began
                 if not isinstance(outcome, ModelCallError):
                     lease.settle(lease.tokens if (real := used(outcome)) is None else real)
                     return Reply(outcome, attempt, latency)
             spent += latency
             outcome.attempts = attempt
-            wait = self._policy.next_wait(outcome, attempt=attempt, spent_s=spent, jitter=self._jitter())
+            wait = self._policy.next_wait(
+                outcome, attempt=attempt, spent_s=spent, jitter=self._timing.jitter()
+            )
             if wait is None:
                 raise outcome
-            await self._sleep(wait)
+            await self._timing.sleep(wait)
             spent += wait
 
     async def _attempt(
@@ -243,7 +229,7 @@ class Transport:
         else:
             error = self._error(f"the endpoint answered {status}{because}", _kind(status))
         error.status, error.code = status, code
-        error.retry_after_s = retry_after(headers, self._now())
+        error.retry_after_s = retry_after(headers, self._timing.now())
         return error
 
     def _whereabouts(self) -> str:
@@ -257,8 +243,9 @@ class Transport:
 
 def _reason(error: OSError) -> str:
     """The system's reason, without the addresses that asyncio puts into it."""
-    known = error.errno is not None and error.errno > 0
-    return os.strerror(error.errno) if known else error.strerror or type(error).__name__
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or type(error).__name__
 
 
 def _kind(status: int) -> ErrorKind:

@@ -1,4 +1,4 @@
-"""A fast classification environment for tests: each task carries a script of what happens when it is played."""
+"""A fast classification environment for tests: each task carries a script of what happens in it."""
 
 import asyncio
 import random
@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import verifiers.v1 as vf
+from pydantic import Field
 
 from sv_shared.answer_policies import answer_json, classification_policies
 from sv_shared.classification import grade_classification
@@ -72,6 +73,10 @@ class QuickTask(GradedTask[QuickData, vf.State, QuickTaskConfig]):
             return Grade(Outcome.SCORED, {"accuracy": paid}, truth=self.data.truth)
         return self._classify(answer.text, answer.finish_reason, answer.refusal)
 
+    @vf.stop
+    async def enough(self, trace: vf.Trace) -> bool:
+        return self.data.script == "stop" and trace.num_turns >= 2
+
     async def control(self) -> bool:
         if self.data.script == "grader hang":
             await asyncio.sleep(3600)
@@ -87,7 +92,7 @@ class QuickTask(GradedTask[QuickData, vf.State, QuickTaskConfig]):
         return grade_classification(
             text,
             self.data.truth,
-            parser=JsonClassificationParser(LABELS, "Abstain"),
+            parser=JsonClassificationParser(LABELS, "Abstain" if self.config.weights.abstain else None),
             weights=self.config.weights,
             positive="Risky",
             finish_reason=finish_reason,
@@ -98,7 +103,7 @@ class QuickTask(GradedTask[QuickData, vf.State, QuickTaskConfig]):
 class QuickConfig(DatasetConfig):
     """Which scripts, and how the rows look."""
 
-    scripts: list[str] = ["right", "wrong", "abstain", "right"]
+    scripts: list[str] = Field(default_factory=lambda: ["right", "wrong", "abstain", "right"])
     """One task each, repeated until there are `rows`."""
     rows: int = 24
     clusters: int = 8

@@ -1,7 +1,7 @@
 """Gradient-boosted trees on what a prompt displays: the strong classical baseline, besides the shallow model.
 
 It reads the prompt as any model does, parses the displayed fields, and is trained on synthetic training rows
-only. Answers follow from its probability by the reward's own rule, so it is calibrated play, not a label guess.
+only. Answers follow from its probability by the reward's own rule: calibrated play, not a guess at labels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,8 +50,8 @@ def _earlier(prompt: str, flow: Mapping[str, str]) -> list[float]:
     if not rows:
         return [0.0] * 8
     columns = {name: [row[i] for row in rows] for i, name in enumerate(heading)}
-    ages = np.array([float(age) for age in columns["ago"]])
-    gaps = -np.diff(np.append(ages, 0.0))
+    ages = [_value({"ago": age}, "ago") for age in columns.get("ago", ["-"])]
+    gaps = -np.diff([*ages, 0.0])
     count = len(rows)
     same = [dst == flow.get("dst") for dst in columns.get("dst", [])]
     states = columns.get("conn_state", [])

@@ -1,7 +1,6 @@
 """The audit's checks of E1: the reward through the real grader, what the prompt promises, and leaks."""
 
 from collections.abc import Sequence
-from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -10,20 +9,26 @@ from sv_env_network_logs import rewards
 from sv_env_network_logs.policies import NEGATIVE
 from sv_env_network_logs.render import instructions
 from sv_env_network_logs.rewards import ABSTAIN, POSITIVE
-from sv_shared.reward_lint import LintResult, graded_reward, lint_reward, stated_terms
+from sv_shared.environment import Anchors
+from sv_shared.reward_lint import AnswerReward, LintResult, graded_reward, lint_reward, stated_terms
 from sv_shared.rewards import ClassificationWeights
 from sv_shared.task import GradedTask
 
 FOLDS = 5
 STANDARD_ERRORS = 3.0
 """A shallow model may beat the ceiling by so much through luck alone."""
+CONFIDENCES = 201
+"""Confidences of the constant answers that are searched for chance: 0, 0.005 ... 1."""
+CHANCE_SLACK = 1e-3
+"""How far the stated chance may lie above the best constant answer that the search finds on its grid."""
 
 
-def checks(tasks: Sequence[GradedTask[Any, Any, Any]]) -> list[LintResult]:
+def checks(tasks: Sequence[GradedTask[Any, Any, Any]], ends: Anchors) -> list[LintResult]:
     """All of them, in the order of the rules.
 
     Args:
         tasks: E1 tasks under one set of weights.
+        ends: the anchors that the environment states for them.
     """
     weights: ClassificationWeights = tasks[0].config.weights
     posteriors = [task.data.posterior for task in tasks]
@@ -42,8 +47,9 @@ def checks(tasks: Sequence[GradedTask[Any, Any, Any]]) -> list[LintResult]:
             beliefs=known,
         ),
         check_promise(tasks, weights),
+        check_chance(tasks, paid, ends.chance, offered),
         check_classes(tasks),
-        check_words(tasks),
+        check_words(tasks, weights),
         check_shallow(tasks),
     ]
 
@@ -56,6 +62,29 @@ def check_promise(tasks: Sequence[GradedTask[Any, Any, Any]], weights: Classific
     return LintResult("stated points", not silent, detail)
 
 
+def check_chance(
+    tasks: Sequence[GradedTask[Any, Any, Any]], paid: AnswerReward, stated: float, offered: bool
+) -> LintResult:
+    """The stated chance is what the best constant answer is paid on these items.
+
+    Args:
+        tasks: the items.
+        paid: (label, confidence, truth) -> reward, through the real grader.
+        stated: the anchors' chance.
+        offered: whether abstaining is on offer.
+    """
+    share = sum(task.data.truth == POSITIVE for task in tasks) / len(tasks)
+    answers: list[tuple[str, float | None]] = [
+        (label, step / (CONFIDENCES - 1)) for label in (POSITIVE, NEGATIVE) for step in range(CONFIDENCES)
+    ]
+    if offered:
+        answers.append((ABSTAIN, None))
+    found = max(share * paid(*answer, POSITIVE) + (1 - share) * paid(*answer, NEGATIVE) for answer in answers)
+    passed = -1e-9 <= stated - found <= CHANCE_SLACK * max(1.0, abs(found))
+    detail = f"stated {stated:+.4f}, the best of {len(answers)} constant answers is paid {found:+.4f}"
+    return LintResult("chance", passed, detail, {"stated": stated, "found": found})
+
+
 def check_classes(tasks: Sequence[GradedTask[Any, Any, Any]]) -> LintResult:
     """No single-class set is scored."""
     malicious = sum(task.data.truth == POSITIVE for task in tasks)
@@ -63,15 +92,15 @@ def check_classes(tasks: Sequence[GradedTask[Any, Any, Any]]) -> LintResult:
     return LintResult("classes", 0 < malicious < len(tasks), detail, {"malicious": float(malicious)})
 
 
-def check_words(tasks: Sequence[GradedTask[Any, Any, Any]]) -> LintResult:
-    """Behind what all prompts share, no prompt holds a label, an attack's name, its id or its cluster.
+def check_words(tasks: Sequence[GradedTask[Any, Any, Any]], weights: ClassificationWeights) -> LintResult:
+    """Besides the instructions, no prompt holds a label, an attack's name, its id or its cluster.
 
     A benign profile may be called after its service ("dns"), which is displayed; an attack's name never is.
     """
-    shared = len(commonprefix([str(task.data.prompt) for task in tasks]))
+    shared = instructions(rewards.payoffs(weights))
     found = []
     for task in tasks:
-        body, data = str(task.data.prompt)[shared:].lower(), task.data
+        body, data = _shown(task).replace(shared, "").lower(), task.data
         words = [POSITIVE, NEGATIVE, data.id or "", data.cluster]
         words += [data.detail] if data.truth == POSITIVE else []
         found += [word for word in words if len(word) > 2 and word.lower() in body]
@@ -87,7 +116,7 @@ def check_shallow(tasks: Sequence[GradedTask[Any, Any, Any]]) -> LintResult:
     """
     from sv_env_network_logs.shallow import train_shallow
 
-    prompts = np.array([str(task.data.prompt) for task in tasks])
+    prompts = np.array([_shown(task) for task in tasks])
     labels = np.array([task.data.truth for task in tasks])
     right = 0
     for fold in range(FOLDS):
@@ -115,3 +144,8 @@ def check_shallow(tasks: Sequence[GradedTask[Any, Any, Any]]) -> LintResult:
     passed = accuracy <= ceiling + STANDARD_ERRORS * error
     detail = f"cross-validated accuracy {accuracy:.3f}, ceiling {ceiling:.3f} (standard error {error:.3f})"
     return LintResult("shallow model", passed, detail, figures)
+
+
+def _shown(task: GradedTask[Any, Any, Any]) -> str:
+    """All that a model gets to see of a task."""
+    return f"{task.data.system_prompt or ''}\n{task.data.prompt}"

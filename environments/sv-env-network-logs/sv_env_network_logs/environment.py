@@ -13,14 +13,23 @@ if TYPE_CHECKING:
 
 
 def _costs(settings: Mapping[str, Any]) -> tuple[float, float]:
-    """(false negative, abstention) in units of a false positive, from the weights in force."""
-    from sv_shared.rewards import ClassificationWeights, abstain_value
+    """(false negative, abstention) in units of a false positive, from the points that the weights pay.
+
+    An abstention costs the chance of being wrong at which a Malicious call is paid as much (Chow's rule): the
+    `abstain_risk` where its value is "auto". Where right labels earn nothing there is no such unit, and costs
+    are points.
+    """
+    from sv_env_network_logs.rewards import payoffs
+    from sv_shared.rewards import Call, ClassificationWeights, bisect, expected_reward
 
     weights = ClassificationWeights.model_validate(settings["task"]["weights"])
-    price = abstain_value(weights)
-    best = weights.accuracy + weights.calibration
-    unit = weights.accuracy or 1.0
-    return weights.cost_ratio, 0.0 if price is None else max(0.0, (best - price) / unit)
+    points = payoffs(weights)
+    false_negative = (points.right - points.missed) / (points.right - points.false_alarm or 1.0)
+    if points.abstain is None:
+        return false_negative, 0.0
+    price = points.abstain
+    as_good = bisect(lambda p: expected_reward(weights, Call.POSITIVE, p, p) - price, 0.0, 1.0)
+    return false_negative, 1.0 - as_good
 
 
 class NetworkLogs(Environment):
@@ -68,7 +77,7 @@ class NetworkLogs(Environment):
     def checks(self, tasks: "Sequence[GradedTask]") -> "Sequence[LintResult]":
         from sv_env_network_logs.checks import checks
 
-        return checks(tasks)
+        return checks(tasks, self.anchors(tasks))
 
     def loader_sample(self) -> LoaderSample:
         from sv_env_network_logs.data.sample import zeek_sample

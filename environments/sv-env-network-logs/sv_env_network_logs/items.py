@@ -9,6 +9,7 @@ from sv_env_network_logs.public_mini import Item, load_public_mini
 from sv_env_network_logs.render import View
 from sv_env_network_logs.synth.recipe import RECIPE_VERSION, generate
 from sv_env_network_logs.synth.splits import SEED_RANGES, Split
+from sv_env_network_logs.synth.tiers import DIFFICULTIES
 from sv_shared.environment import DatasetInfo
 from sv_shared.errors import DataError, UsageError
 from sv_shared.taskset import draw_indices
@@ -105,6 +106,11 @@ def open_items(settings: Settings) -> Items:
         return _public_mini(settings)
     if settings.dataset == SYNTH:
         return _synthetic(settings)
+    if settings.difficulty is not None:
+        raise UsageError(
+            f"{settings.dataset} has no difficulty tiers",
+            hint="Leave difficulty out, or use public-mini or synth",
+        )
     table = open_dataset(settings.dataset, split=settings.split, attempted=settings.attempted)
     if settings.view == "window":
         windows = Windows(table, flows=settings.window_flows, seconds=settings.window_seconds)
@@ -118,7 +124,15 @@ def _public_mini(settings: Settings) -> ListedItems:
             f"public-mini has a test split only, not {settings.split!r}",
             hint="Train on --dataset synth --split train",
         )
-    items = [item for item in load_public_mini() if settings.view in (None, item.view)]
+    if settings.difficulty is not None and settings.difficulty not in DIFFICULTIES:
+        raise UsageError(
+            f"unknown difficulty {settings.difficulty!r}", hint=f"Use one of: {', '.join(DIFFICULTIES)}"
+        )
+    items = [
+        item
+        for item in load_public_mini()
+        if settings.view in (None, item.view) and settings.difficulty in (None, item.example.difficulty)
+    ]
     info = DatasetInfo("public-mini/e1", "recipe, test seeds", "test", len(items), "generation batch")
     return ListedItems(items, info)
 

@@ -1,12 +1,13 @@
 """E1's scripted policies: the reference, what an analyst's rules of thumb give, a shallow model, the ceiling,
-and every degenerate answer. The baselines read the prompt, as a model does; only the reference reads the truth.
+and every degenerate answer. The baselines read the prompt, as a model does; the ceiling reads the posterior,
+and only the reference and those that hide a right answer in a wrong form read the truth.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sv_env_network_logs.flows import LABELS
-from sv_env_network_logs.reading import earlier_rows, judged, number, shows_window
+from sv_env_network_logs.reading import earlier_rows, judged, number, shows_window, stated_weights
 from sv_env_network_logs.render import View
 from sv_env_network_logs.rewards import ABSTAIN, POSITIVE, WEIGHTS
 from sv_shared.answer_policies import answer_json, classification_policies
@@ -33,7 +34,12 @@ def policies() -> Mapping[str, PolicySpec]:
         _honest(
             "shallow", PolicyKind.SHALLOW, "TF-IDF and logistic regression on 2,000 training rows", _shallow
         ),
-        _honest("boosted", PolicyKind.HEURISTIC, "boosted trees on displayed fields, thousands of training rows", _boosted),
+        _honest(
+            "boosted",
+            PolicyKind.HEURISTIC,
+            "boosted trees on displayed fields, 8,000 flows or 3,000 windows",
+            _boosted,
+        ),
         PolicySpec(
             "bayes",
             PolicyKind.CEILING,
@@ -45,9 +51,14 @@ def policies() -> Mapping[str, PolicySpec]:
     return {spec.name: spec for spec in specs}
 
 
-def best_answer(probability: float) -> str:
-    """The answer with the highest expected reward for a belief P(Malicious), as a reply."""
-    call, confidence = optimal_answer(WEIGHTS, probability)
+def best_answer(probability: float, prompt: str) -> str:
+    """The answer with the highest expected reward for a belief P(Malicious), as a reply.
+
+    Args:
+        probability: the belief.
+        prompt: states the points; where it does not, they are those of the default weights.
+    """
+    call, confidence = optimal_answer(stated_weights(prompt) or WEIGHTS, probability)
     return answer_json(_WORDS[call], confidence)
 
 
@@ -76,9 +87,11 @@ def rate_rule(prompt: str) -> float:
 
 
 def _honest(name: str, kind: PolicyKind, summary: str, belief: Callable[[str], float]) -> PolicySpec:
-    return text_policy(
-        name, kind, summary, lambda task, messages, seed: best_answer(belief(last_user_text(messages)))
-    )
+    def answer(task: Any, messages: Sequence[Message], seed: int) -> str:
+        prompt = last_user_text(messages)
+        return best_answer(belief(prompt), prompt)
+
+    return text_policy(name, kind, summary, answer)
 
 
 def _shallow(prompt: str) -> float:
@@ -98,4 +111,4 @@ def _view(prompt: str) -> View:
 
 
 def _bayes(task: Any, messages: Sequence[Message], seed: int) -> str:
-    return best_answer(task.posterior)
+    return best_answer(task.posterior, last_user_text(messages))

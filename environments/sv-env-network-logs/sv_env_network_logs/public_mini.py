@@ -66,14 +66,33 @@ def load(path: Path) -> list[Item]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"can't read the data set: {error}", where=str(path), hint=_REBUILD) from error
+    return loads(text, str(path))
+
+
+def loads(text: str, where: str) -> list[Item]:
+    """The items of a file's text.
+
+    Args:
+        text: lines that each end with a line feed.
+        where: the file, for messages.
+
+    Raises:
+        DataError: there are none, or a line is not of the schema; names the line.
+    """
     if not text.endswith("\n"):
-        raise DataError("the data set is empty or its last line is cut off", where=str(path), hint=_REBUILD)
-    return [parse(line, f"{path}:{number}") for number, line in enumerate(text.splitlines(), 1)]
+        raise DataError("the data set is empty or its last line is cut off", where=where, hint=_REBUILD)
+    # Not splitlines: JSON strings may hold the other characters that it takes for line ends.
+    return [parse(part, f"{where}:{number}") for number, part in enumerate(text[:-1].split("\n"), 1)]
+
+
+def dumps(items: Iterable[Item]) -> str:
+    """The text that `loads` reads."""
+    return "".join(f"{line(item)}\n" for item in items)
 
 
 def dump(path: Path, items: Iterable[Item]) -> None:
     """Writes items to a file."""
-    path.write_text("".join(f"{line(item)}\n" for item in items), encoding="utf-8")
+    path.write_text(dumps(items), encoding="utf-8")
 
 
 def line(item: Item) -> str:

@@ -1,24 +1,45 @@
-"""Reading a prompt back: the displayed fields, as the baselines see them."""
+"""Reading a prompt back: the displayed fields and the stated points, as the baselines see them."""
 
 import re
 from collections.abc import Mapping
 
-_FIELD = re.compile(r"(\w+)=(\S+)")
+from pydantic import ValidationError
+
+from sv_shared.rewards import ClassificationWeights
+
 _JUDGED = re.compile(r"^Connection to judge.*\n(.*)$", re.MULTILINE)
 _EARLIER = re.compile(r"^Earlier connections.*\n((?:.+\n)*)", re.MULTILINE)
+_POINTS = {
+    "accuracy": r"right label {}",
+    "missed": r"Benign on an attack {}",
+    "abstain": r"Abstain {} for sure",
+    "calibration": r"earns up to {} for an honest confidence",
+}
+_STATED = {
+    name: re.compile(words.format(r"(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)"))
+    for name, words in _POINTS.items()
+}
 
 
 def judged(prompt: str) -> dict[str, str]:
     """The fields of the line to judge, as displayed; empty where a prompt has no such line."""
     match = _JUDGED.search(prompt)
-    return dict(_FIELD.findall(match.group(1))) if match else {}
+    fields: dict[str, str] = {}
+    for part in match.group(1).split() if match else ():
+        name, separator, value = part.partition("=")
+        if separator:
+            # A source's own features follow Zeek's fields and may repeat a name.
+            fields.setdefault(name, value)
+    return fields
 
 
 def earlier_rows(prompt: str) -> tuple[list[str], list[list[str]]]:
-    """The table of earlier connections: its heading and its rows, cell by cell; empty where there is none."""
+    """The table of earlier connections: its heading and its rows, each as long as the heading, cell by cell;
+    empty where there is none."""
     match = _EARLIER.search(prompt)
     lines = [line.split() for line in match.group(1).splitlines()] if match else []
-    return (lines[0], lines[1:]) if lines else ([], [])
+    heading, *rows = lines or [[]]
+    return heading, [row for row in rows if len(row) == len(heading)]
 
 
 def shows_window(prompt: str) -> bool:
@@ -31,4 +52,21 @@ def number(flow: Mapping[str, str], name: str) -> float | None:
     try:
         return float(flow[name])
     except (KeyError, ValueError):
+        return None
+
+
+def stated_weights(prompt: str) -> ClassificationWeights | None:
+    """Weights that pay the points that a prompt states; None where it states none that could be paid."""
+    found = {name: pattern.search(prompt) for name, pattern in _STATED.items()}
+    points = {name: float(match.group(1)) for name, match in found.items() if match}
+    if "accuracy" not in points or "missed" not in points:
+        return None
+    try:
+        return ClassificationWeights(
+            accuracy=points["accuracy"],
+            calibration=points.get("calibration", 0.0),
+            cost_ratio=1.0 - points["missed"],
+            abstain=points.get("abstain"),
+        )
+    except ValidationError:
         return None

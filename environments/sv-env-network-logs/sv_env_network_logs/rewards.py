@@ -12,7 +12,7 @@ from sv_shared.rewards import ClassificationWeights, abstain_value
 POSITIVE = "Malicious"
 ABSTAIN = "Abstain"
 WEIGHTS = ClassificationWeights(cost_ratio=5.0, abstain_risk=0.5)
-"""A missed attack costs five false alarms; abstaining pays 0.875 and is best at P(Malicious) of 0.115 to 0.50."""
+"""A missed attack costs five false alarms; abstaining pays 0.875 and is best at a belief of 0.115 to 0.50."""
 
 
 @cache

@@ -1,6 +1,7 @@
 """The verifiers skin of E1: an item, its task, and the datasets it comes from."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 
 import verifiers.v1 as vf
@@ -8,7 +9,6 @@ from pydantic import Field
 
 from sv_env_network_logs import rewards
 from sv_env_network_logs.data import Attempted, check_mask
-from sv_env_network_logs.data.mask import hidden_fields, without_extra
 from sv_env_network_logs.flows import Example
 from sv_env_network_logs.items import Items, open_items
 from sv_env_network_logs.render import View, prompt
@@ -35,10 +35,10 @@ class NetworkLogsConfig(DatasetConfig):
     """"flow": one connection. "window": with the host's earlier ones. Unset: as public-mini has each row, and
     "flow" for everything else."""
     mask: list[str] = Field(default_factory=list)
-    """Groups of fields to hide, for shortcut studies: ports, addresses, service, state ..."""
+    """Fields and groups of fields to hide, for shortcut studies: ports, addresses, service, state ..."""
     window_flows: int = Field(20, ge=1, le=200)
     """Most earlier flows in a window of a real source."""
-    window_seconds: float = Field(3600.0, gt=0)
+    window_seconds: float = Field(3600.0, gt=0, allow_inf_nan=False)
     """How far back a window of a real source reaches, in seconds."""
     attempted: Attempted = "benign"
     """How rows that the corrected CIC-IDS-2017 marks "Attempted" count."""
@@ -47,7 +47,7 @@ class NetworkLogsConfig(DatasetConfig):
     synth_seed: int | None = None
     """Seed of the dataset "synth"; unset takes the first of the split's range."""
     difficulty: str | None = None
-    """One tier of the dataset "synth"; unset mixes all."""
+    """One tier of public-mini or "synth"; unset takes all."""
 
 
 class NetworkLogsData(GradedData):
@@ -81,6 +81,10 @@ class NetworkLogsTask(GradedTask[NetworkLogsData, vf.State, NetworkLogsTaskConfi
     def bounds(self) -> tuple[float, float]:
         return reward_bounds(self.config.weights)
 
+    def ungradable(self, cause: str) -> Grade:
+        unanswered = rewards.grade("", self.data.truth, self.config.weights)
+        return replace(super().ungradable(cause), metrics=unanswered.metrics)
+
     async def validate(self, runtime: vf.Runtime) -> bool:
         """verifiers' own gold check: the reference answer earns the maximum."""
         return await self.control()
@@ -95,14 +99,12 @@ def make_task(
         example: the item.
         view: what the prompt shows of it.
         config: the reward's weights.
-        mask: groups of fields that the prompt hides; a posterior is then unknown.
+        mask: fields and groups of fields that the prompt hides; a posterior is then unknown.
 
     Raises:
         DataError: the view needs fields that the example has not.
     """
-    shown = prompt(
-        without_extra(example, mask), view, rewards.payoffs(config.weights), mask=hidden_fields(mask)
-    )
+    shown = prompt(example, view, rewards.payoffs(config.weights), mask)
     data = NetworkLogsData(
         id=example.row,
         system_prompt=shown.system,

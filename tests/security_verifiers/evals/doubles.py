@@ -3,10 +3,11 @@
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import SimpleNamespace
+from datetime import date
 from typing import Any
 
-from security_verifiers.models.base import Completion, ModelCallError, Sampling, Usage
+from security_verifiers.models.base import Completion, ModelCallError, ModelInfo, Sampling, Usage
+from security_verifiers.models.pricing import Price
 from sv_test_quick import reply
 
 Answer = Callable[[Sequence[Mapping[str, Any]], Sampling], Completion | Awaitable[Completion]]
@@ -15,18 +16,14 @@ Answer = Callable[[Sequence[Mapping[str, Any]], Sampling], Completion | Awaitabl
 class Double:
     """A model made of a function of (messages, sampling), which may be a coroutine function and may raise."""
 
-    info = SimpleNamespace(
+    info = ModelInfo(
         id="double",
         provider="test",
         engine="none",
         served_name="double-1",
-        base_url="http://127.0.0.1:1/v1",
         host_kind="loopback",
-        deterministic=True,
-        sampling=Sampling(),
         context_tokens=None,
-        price=None,
-        cost_usd=lambda prompt, completion, cached: 0.5,
+        price=Price(input=1.0, output=10.0, as_of=date(2026, 1, 1), source="made up"),
     )
 
     def __init__(self, answer: Answer) -> None:

@@ -98,7 +98,7 @@ def ended(work: Callable[[], Any]) -> int | None:
 def test_disk_full_at_one_file(
     play: Play, tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Every small file in turn can't be written once all rollouts are on file; what was there before stays."""
+    """Each small file in turn can't be written once all rollouts are on file; what was there stays."""
     first = play(QUICK, follower(), tmp_path, config=CONFIG)
     before = {path.name: path.read_bytes() for path in first.folder.iterdir()}
 
@@ -126,7 +126,7 @@ def test_output_path_is_a_file(play: Play, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
     watching = Watching()
     with pytest.raises(
-        ArtifactError, match="can't write a run here: .* Choose another --output-dir"
+        ArtifactError, match=r"can't write a run here: .* Choose another --output-dir"
     ) as refused:
         play(QUICK, follower(), tmp_path / "out", config=CONFIG, watching=watching)
     assert refused.value.exit_code == 2

@@ -37,7 +37,7 @@ class Sv:
             before()
             os.dup2(os.open(self.error, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
             sys.argv = ["sv", *arguments]
             main()
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +50,17 @@ def the_run(root: Path) -> Path:
     return metadata.parent
 
 
-def wait_for(condition: Callable[[], bool], limit_s: float = 30.0) -> None:
-    """Returns once the condition holds."""
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
 def lines_on_file(root: Path) -> int:
     """How many finished lines there are below a root, whoever is writing."""
     return sum(path.read_bytes().count(b"\n") for path in root.rglob("results.jsonl"))
+
+
+def wait_for_lines(root: Path, count: int, limit_s: float = 30.0) -> None:
+    """Returns once that many finished lines are below a root."""
+    deadline = time.monotonic() + limit_s
+    while lines_on_file(root) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
 
 
 def test_killed_at_random_moments(play: Play, tmp_path: Path, whole: Run) -> None:
@@ -68,8 +69,7 @@ def test_killed_at_random_moments(play: Play, tmp_path: Path, whole: Run) -> Non
     child = in_child(lambda: play(QUICK, policy, tmp_path, config=MIXED))
     kills = 0
     while True:
-        before = lines_on_file(tmp_path)
-        wait_for(lambda: lines_on_file(tmp_path) >= min(40, before + 1 + rng.randrange(8)))
+        wait_for_lines(tmp_path, min(40, lines_on_file(tmp_path) + 1 + rng.randrange(8)))
         time.sleep(rng.random() * 0.01)
         child.kill()
         child.join()
@@ -77,7 +77,7 @@ def test_killed_at_random_moments(play: Play, tmp_path: Path, whole: Run) -> Non
         folder = the_run(tmp_path)
         if len(json.loads((folder / "metadata.json").read_text())["resumed"]) >= 4:
             break
-        child = in_child(lambda: play(QUICK, policy, tmp_path, config=MIXED, resume=folder))
+        child = in_child(partial(play, QUICK, policy, tmp_path, config=MIXED, resume=folder))
     done = lines_on_file(tmp_path)
     run = play(QUICK, policy, tmp_path, config=MIXED, resume=folder)
     assert kills == 5
@@ -107,7 +107,7 @@ def test_killed_while_writing_a_line(play: Play, tmp_path: Path, whole: Run) -> 
 def test_a_second_process_is_refused(play: Play, tmp_path: Path) -> None:
     child = in_child(lambda: play(QUICK, follower(0.05), tmp_path, config=MIXED))
     try:
-        wait_for(lambda: lines_on_file(tmp_path) > 0)
+        wait_for_lines(tmp_path, 1)
         before = (the_run(tmp_path) / "metadata.json").read_bytes()
         with pytest.raises(ArtifactError, match="another process is writing this run"):
             play(QUICK, follower(), tmp_path, config=MIXED, resume=the_run(tmp_path))
@@ -177,7 +177,7 @@ def mend(messages: Any) -> Any:
 
 
 def test_killed_while_sorting_out_failures(play: Play, tmp_path: Path) -> None:
-    """A resume that is killed between its two files leaves no line twice, and a torn one does not block it."""
+    """A resume that is killed between its two files leaves no line twice and does not block the next."""
     config = {"scripts": ["right", "provider 429"], "rows": 8}
     first = play(QUICK, Double(follow), tmp_path, config=config)
     failed = [line for line in Results(first.folder) if line["outcome"] == "infra_error"]

@@ -97,27 +97,23 @@ def with_sign_offs(records: Sequence[dict[str, Any]], path: Path) -> list[dict[s
     """
     if not path.exists():
         return list(records)
-    signed = [
-        record
-        for record in map(json.loads, path.read_text(encoding="utf-8").splitlines())
-        if record["verdict"]
-    ]
-    entered = {(record["id"], record["prompt"], record["label"]): record for record in signed}
-    result = [
-        {**record, **_sign_off(entered.pop((record["id"], record["prompt"], record["label"]), record))}
-        for record in records
-    ]
+    written = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+    entered = {_identity(record): record for record in written if record["verdict"] is not None}
+    merged = []
+    for record in records:
+        source = entered.pop(_identity(record), record)
+        merged.append(record | {name: source[name] for name in SIGN_OFF})
     if entered:
         raise DataError(
             f"{len(entered)} sign-offs are for items that have changed",
             where=str(path),
             hint="Move the file away, build, and have the new sample reviewed",
         )
-    return result
+    return merged
 
 
-def _sign_off(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: record[name] for name in SIGN_OFF}
+def _identity(record: dict[str, Any]) -> tuple[str, str, str]:
+    return record["id"], record["prompt"], record["label"]
 
 
 def main() -> None:

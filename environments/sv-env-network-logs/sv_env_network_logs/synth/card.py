@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sv_env_network_logs.flows import LABELS, Example
-from sv_env_network_logs.public_mini import SCHEMA_VERSION, Item, line
+from sv_env_network_logs.public_mini import SCHEMA_VERSION, Item, dumps
 from sv_env_network_logs.render import VIEWS, View
 from sv_env_network_logs.rewards import POSITIVE
 from sv_env_network_logs.shallow import (
@@ -92,7 +92,6 @@ above, which keeps what is entered and brings the count here up to date.
 def card(items: Sequence[Item], spot_check: Sequence[Mapping[str, Any]]) -> str:
     """The card of the items, as Markdown."""
     examples = [item.example for item in items]
-    data = "".join(f"{line(item)}\n" for item in items)
     seeds = SEED_RANGES["test"]
     names = {name for example in examples for name in example.detail.split(" beside ")}
     return _TEXT.format(
@@ -103,7 +102,7 @@ def card(items: Sequence[Item], spot_check: Sequence[Mapping[str, Any]]) -> str:
         seed=examples[0].row.split(":")[1],
         first=seeds.start,
         last=seeds.stop - 1,
-        digest=hashlib.sha256(data.encode()).hexdigest(),
+        digest=hashlib.sha256(dumps(items).encode()).hexdigest(),
         counts=_counts(items),
         history=HISTORY,
         batch=BATCH,

@@ -1,8 +1,8 @@
 """Discrete laws with exact masses: what the recipe draws from, and what its posterior is computed with.
 
 Every displayed number is a rounded one, so its mass is the probability of the interval that rounds to it.
-All functions take and return float arrays of one shape (n,); NaN stands for an absent value. Masses are accurate
-while a valid range comes within 35 standard deviations of its law's centre, which no scenario leaves.
+All functions take and return float arrays of one shape (n,); NaN stands for an absent value. Masses are
+accurate while a valid range comes within 35 standard deviations of its law's centre; no scenario leaves that.
 """
 
 from collections.abc import Mapping

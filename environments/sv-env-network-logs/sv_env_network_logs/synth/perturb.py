@@ -120,11 +120,11 @@ def _swap(text: str, networks: dict[str, str], rng: np.random.Generator) -> str:
 def _drawn_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address, rng: np.random.Generator) -> str:
     """A network of the same kind: private for private, else one that never is anybody's.
 
-    Public IPv4 becomes 198.18.0.0/15 (RFC 2544), public IPv6 2001:db8::/32 (RFC 3849).
+    Public IPv4 becomes 100.64.0.0/10 (RFC 6598), public IPv6 2001:db8::/32 (RFC 3849).
     """
     if address.version == 4:
         if address.is_private:
             return f"10.{rng.integers(256)}.{rng.integers(256)}.0/24"
-        return f"198.{rng.integers(18, 20)}.{rng.integers(256)}.0/24"
+        return f"100.{rng.integers(64, 128)}.{rng.integers(256)}.0/24"
     prefix = f"fd{rng.integers(256):02x}:{rng.integers(65536):x}" if address.is_private else "2001:db8"
     return str(ipaddress.ip_network(f"{prefix}:{rng.integers(65536):x}:{rng.integers(65536):x}::/64"))
