@@ -10,19 +10,23 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, ClassVar
 
 import aiohttp
 import verifiers.v1 as vf
 from pydantic import Field
 from verifiers.v1.dialects.chat import message_to_wire
+from verifiers.v1.errors import ToolsetError
 
 from sv_shared.interception import LOCAL_SERVERS
+from sv_shared.text import mend_surrogates, nests_too_deep
 
 MODEL_ERROR_EXIT_CODE = 1
 
 Wire = dict[str, Any]
 CallTool = Callable[[str, Wire], Awaitable[str]]
+Complete = Callable[[Wire], Awaitable[tuple[int, bytes]]]
 
 
 class ChatHarnessConfig(vf.HarnessConfig):
@@ -56,24 +60,33 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
         mcp_urls: dict[str, str],
         data: vf.TaskData,
     ) -> vf.ProgramResult:
-        messages = self._opening(data)
-        async with AsyncExitStack() as stack:
-            tools, call_tool = await connect_tools(stack, mcp_urls, self.config.tool_timeout_s)
-            for _ in range(self.config.max_turns):
-                body: Wire = {"model": ctx.model, "messages": messages}
-                if tools:
-                    body["tools"] = tools
-                status, reply = await self._complete(endpoint, secret, body)
-                if status != 200:
-                    return vf.ProgramResult(exit_code=MODEL_ERROR_EXIT_CODE, stdout="", stderr=reply.decode())
-                message = json.loads(reply)["choices"][0]["message"]
-                messages.append(message)
-                calls = message.get("tool_calls") or []
-                if not calls:
-                    break
-                for call in calls:
-                    content = await answer_call(call, call_tool)
-                    messages.append({"role": "tool", "tool_call_id": call["id"], "content": content})
+        try:
+            async with AsyncExitStack() as stack:
+                tools, call_tool = await connect_tools(stack, mcp_urls, self.config.tool_timeout_s)
+                complete = partial(self._complete, endpoint, secret)
+                return await self._chat(ctx.model, self._opening(data), tools, complete, call_tool)
+        except ExceptionGroup as broken:
+            # The MCP client's task groups wrap whatever breaks while they are open.
+            raise ToolsetError(f"a tool server failed: {_causes(broken)}") from broken
+
+    async def _chat(
+        self, model: str, messages: list[Wire], tools: list[Wire], complete: Complete, call_tool: CallTool
+    ) -> vf.ProgramResult:
+        for _ in range(self.config.max_turns):
+            body: Wire = {"model": model, "messages": messages}
+            if tools:
+                body["tools"] = tools
+            status, reply = await complete(body)
+            if status != 200:
+                return vf.ProgramResult(exit_code=MODEL_ERROR_EXIT_CODE, stdout="", stderr=reply.decode())
+            message = json.loads(reply)["choices"][0]["message"]
+            messages.append(message)
+            calls = message.get("tool_calls") or []
+            if not calls:
+                break
+            for call in calls:
+                content = await answer_call(call, call_tool)
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": content})
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
     def _opening(self, data: vf.TaskData) -> list[Wire]:
@@ -105,14 +118,28 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
 
 async def answer_call(call: Mapping[str, Any], call_tool: CallTool) -> str:
     """The text of a tool message. What the model got wrong in its call is told to the model, never raised."""
-    name = call["function"]["name"]
+    name, text = call["function"]["name"], call["function"]["arguments"] or "{}"
+    if nests_too_deep(text):
+        return f"error: the arguments of {name} are nested too deeply"
     try:
-        arguments = json.loads(call["function"]["arguments"] or "{}")
-    except (ValueError, RecursionError) as error:
+        arguments = json.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:
         return f"error: the arguments of {name} are not JSON: {error}"
     if not isinstance(arguments, dict):
         return f"error: the arguments of {name} must be a JSON object"
-    return await call_tool(name, arguments)
+    return await call_tool(name, mend_surrogates(arguments))
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _causes(group: BaseExceptionGroup[BaseException]) -> str:
+    """What is at the bottom of a group, in one line."""
+    return "; ".join(
+        _causes(error) if isinstance(error, BaseExceptionGroup) else f"{type(error).__name__}: {error}"
+        for error in group.exceptions
+    )
 
 
 async def connect_tools(
@@ -125,8 +152,9 @@ async def connect_tools(
     if not mcp_urls:
         return [], _no_tools
     # Imported here: an environment without tools need not pay for the MCP client.
-    from mcp import ClientSession
+    from mcp import ClientSession, MCPError
     from mcp.client.streamable_http import streamable_http_client
+    from mcp.types import REQUEST_TIMEOUT
 
     specs: list[Wire] = []
     route: dict[str, tuple[Any, str]] = {}
@@ -152,7 +180,12 @@ async def connect_tools(
         if name not in route:
             return f"error: there is no tool {name!r}; there are {', '.join(sorted(route))}"
         session, tool = route[name]
-        result = await session.call_tool(tool, arguments, read_timeout_seconds=timeout_s)
+        try:
+            result = await session.call_tool(tool, arguments, read_timeout_seconds=timeout_s)
+        except MCPError as error:
+            if error.code != REQUEST_TIMEOUT:
+                raise
+            return f"error: {name} gave no answer within {timeout_s:g} s"
         return "\n".join(part.text for part in result.content if part.type == "text")
 
     return specs, call

@@ -24,4 +24,4 @@ def memoise_default_factories() -> None:
             "pydantic has no takes_validated_data_argument any more; rollouts run without this speed-up"
         )
     elif not hasattr(ask, "cache_info"):
-        _fields.takes_validated_data_argument = functools.lru_cache(maxsize=None)(ask)
+        _fields.takes_validated_data_argument = functools.lru_cache(maxsize=None)(ask)  # type: ignore[assignment]

@@ -87,7 +87,7 @@ class GradedTask(vf.Task[DataT, StateT, ConfigT], Generic[DataT, StateT, ConfigT
         if plugged[attr]:
             hooks: list[Callable[..., Any]] = super().hooks(attr)
             return hooks
-        return [getattr(self, name) for name in _hook_names(type(self), attr)]
+        return [getattr(self, name) for name in _hook_names(type(self), attr)]  # type: ignore[arg-type]
 
     @abstractmethod
     async def grade(self, trace: vf.Trace) -> Grade:

@@ -2,8 +2,8 @@
 
 import hashlib
 import itertools
+import json
 import logging
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -20,11 +20,11 @@ from security_verifiers.models.pricing import cost
 from sv_shared.environment import Environment
 from sv_shared.policies import Policy, PolicySpec
 from sv_shared.task import PROVIDER_KEY
+from sv_shared.text import mend_surrogates, nests_too_deep
 
 logger = logging.getLogger(__name__)
 
 _numbers = itertools.count()
-_SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class SeatClient(vf.Client):
         started = time.perf_counter()
         try:
             completion = await self._complete(calls, body)
-            completion = replace(completion, message=_mend(completion.message))
+            completion = replace(completion, message=_sound(completion.message))
             response = _response(completion)
         except ModelCallError as error:
             calls.attempts += error.attempts
@@ -169,16 +169,20 @@ class SeatClient(vf.Client):
         )
 
 
-def _mend(value: Any) -> Any:
-    """A message with each half of a surrogate pair replaced by U+FFFD, as decoders of bytes do.
+def _arguments(text: str) -> str:
+    """A tool call's arguments, as a JSON string of themselves where they would break a decoder.
 
-    No UTF-8 can hold such a half; left in, what a model wrote would break the transport instead of its grade.
+    verifiers decodes them for its graph of messages; the harness tells the model what is wrong with them.
     """
-    if isinstance(value, str):
-        return value if value.isascii() else _SURROGATES.sub("\ufffd", value)
-    if isinstance(value, Mapping):
-        return {key: _mend(item) for key, item in value.items()}
-    return [_mend(item) for item in value] if isinstance(value, list | tuple) else value
+    return json.dumps(text) if nests_too_deep(text) else text
+
+
+def _sound(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message that the way to its grade can carry, whatever a model wrote into it."""
+    mended: dict[str, Any] = mend_surrogates(message)
+    for call in mended.get("tool_calls") or []:
+        call["function"]["arguments"] = _arguments(call["function"]["arguments"])
+    return mended
 
 
 def _response(completion: Completion) -> vf.Response:

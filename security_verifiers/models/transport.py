@@ -52,9 +52,10 @@ class Target:
         return urlsplit(self.base_url).netloc
 
     def scrub(self, text: str) -> str:
-        """A stranger's text, without our key, on one line, cut."""
-        clean = text.replace(self.key, "[key]") if self.key else text
-        line = " ".join(clean.split())
+        """A stranger's words on one line, cut; all of them dropped where they repeat our key."""
+        if self.key and self.key in text:
+            return ""
+        line = " ".join(text.split())
         return line if len(line) <= _SAID else f"{line[:_SAID]}…"
 
 

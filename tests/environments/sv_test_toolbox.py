@@ -1,5 +1,7 @@
 """A stateful tool environment for tests: each rollout has notes of its own behind one shared tool server."""
 
+import asyncio
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -42,6 +44,22 @@ class Toolbox(vf.Toolset[ToolboxConfig, Notes]):
     async def read(self) -> str:
         """All notes, joined by commas."""
         return ",".join(self.state.notes)
+
+    @vf.tool
+    async def sleep(self, seconds: float) -> str:
+        """Come back late."""
+        await asyncio.sleep(seconds)
+        return "slept"
+
+    @vf.tool
+    async def fail(self) -> str:
+        """Raise."""
+        raise RuntimeError("the tool is broken")
+
+    @vf.tool
+    async def die(self) -> str:
+        """Take the whole server down."""
+        os._exit(1)
 
 
 class ToolboxTask(GradedTask[GradedData, Notes]):
@@ -87,7 +105,7 @@ class Diligent:
 
     def act(self, task: Any, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Message:
         names = {tool["function"]["name"] for tool in tools}
-        assert names == {"box_write", "box_read"}
+        assert names >= {"box_write", "box_read"}
         done = sum(message["role"] == "tool" for message in messages)
         if done < 2:
             return call(f"c{done}", "box_write", f'{{"text": "{task.truth}"}}')
@@ -109,6 +127,23 @@ class Clumsy:
             "role": "assistant",
             "content": "\n".join(m["content"] for m in messages if m["role"] == "tool"),
         }
+
+
+class Caller:
+    """Calls one tool once and answers with what it said."""
+
+    def __init__(self, name: str, arguments: str = "{}") -> None:
+        self._name, self._arguments = name, arguments
+
+    def act(self, task: Any, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Message:
+        if messages[-1]["role"] == "tool":
+            return {"role": "assistant", "content": messages[-1]["content"]}
+        return call("c0", self._name, self._arguments)
+
+
+def caller(name: str, arguments: str = "{}") -> PolicySpec:
+    """The policy that calls one tool once."""
+    return PolicySpec(name, PolicyKind.DEGENERATE, "calls it once", lambda seed: Caller(name, arguments))
 
 
 def call(identifier: str, name: str, arguments: str) -> Message:

@@ -90,7 +90,8 @@ class BoostedModel:
     def predict_proba(self, prompts: Sequence[str]) -> npt.NDArray[np.float64]:
         """P(Malicious) by prompt, shape (n,)."""
         rows = np.array([features(prompt) for prompt in prompts])
-        return np.asarray(self._trees.predict_proba(rows)[:, 1], dtype=np.float64)
+        with _one_thread():
+            return np.asarray(self._trees.predict_proba(rows)[:, 1], dtype=np.float64)
 
 
 @cache
@@ -114,4 +115,17 @@ def reference_boosted(view: View) -> BoostedModel:
         learning_rate=0.08,
         l2_regularization=1.0,
     )
-    return BoostedModel(trees.fit(rows, labels))
+    with _one_thread():
+        return BoostedModel(trees.fit(rows, labels))
+
+
+@cache
+def _threads() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def _one_thread() -> Any:
+    """Keeps the trees on one thread: waking a team of threads for one prompt takes longer than the trees."""
+    return _threads().limit(limits=1, user_api="openmp")

@@ -140,7 +140,7 @@ def _public_mini(settings: Settings) -> ListedItems:
 def _synthetic(settings: Settings) -> ListedItems:
     if settings.split not in SEED_RANGES:
         raise UsageError(f"unknown split {settings.split!r}", hint=f"Splits: {', '.join(SEED_RANGES)}")
-    split: Split = settings.split  # type: ignore[assignment]  # just checked
+    split: Split = settings.split
     seed = SEED_RANGES[split].start if settings.synth_seed is None else settings.synth_seed
     view = settings.view or "flow"
     examples = generate(

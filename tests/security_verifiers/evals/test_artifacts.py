@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from sv_shared.errors import ArtifactError, UsageError
 from sv_test_quick import QUICK, follower
 
 from .conftest import Play, Watching
+from .doubles import Double, follow
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -154,14 +156,8 @@ def test_metadata_say_what_the_run_was(play: Play, tmp_path: Path) -> None:
     assert (on_file["planned"], on_file["tasks"], on_file["samples"]) == (10, 5, 2)
     assert on_file["seats"]["agent"]["kind"] == "heuristic"
     assert on_file["settings"]["task"]["weights"]["cost_ratio"] == 5.0
-    assert on_file["reward"] == {
-        "floor": -4.0,
-        "maximum": 1.5,
-        "chance": pytest.approx(0.875),
-        "chance_answer": on_file["reward"]["chance_answer"],
-        "reference": 1.5,
-        "ceiling": None,
-    }
+    anchors = QUICK.anchors(make_plan(QUICK, {"rows": 6}, tasks=5).tasks)
+    assert on_file["reward"] == {"floor": -4.0, "maximum": 1.5, **asdict(anchors)}
     assert on_file["cost_usd"] == 0.0
     assert on_file["status"] == "complete"
     assert on_file["finished"] >= on_file["started"]
@@ -169,3 +165,11 @@ def test_metadata_say_what_the_run_was(play: Play, tmp_path: Path) -> None:
     assert run.folder.parent.name == "sv-test-quick--policy--follow"
     assert watching.started == [("quick policy:follow", 10, 0)]
     assert watching.finished == 1
+
+
+def test_tokens_and_cost_add_up(play: Play, tmp_path: Path) -> None:
+    """10 prompt tokens at $1 and 5 completion tokens at $10 a million in each of 12 rollouts."""
+    run = play(QUICK, Double(follow), tmp_path, config={"rows": 6}, samples=2)
+    assert run.metadata["tokens"] == {"agent": {"prompt": 120, "completion": 60, "cached": None}}
+    assert run.metadata["cost_usd"] == pytest.approx(12 * (10 * 1 + 5 * 10) / 1e6)
+    assert run.metadata["seats"]["agent"]["served_name"] == "double-1"

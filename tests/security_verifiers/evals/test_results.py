@@ -45,17 +45,29 @@ def put(name: str, value: Any) -> Callable[[Line], None]:
     return lambda line: line.__setitem__(name, value)
 
 
+def drop(*path: str) -> Callable[[Line], None]:
+    """Takes one field away."""
+
+    def change(line: Line) -> None:
+        place = line
+        for name in path[:-1]:
+            place = place[name]
+        del place[path[-1]]
+
+    return change
+
+
 EDITS: dict[str, tuple[Callable[[Line], Any], str]] = {
     "an older version": (put("schema_version", 0), "schema version 0; this version reads 1"),
-    "no version": (lambda line: line.pop("schema_version") and None, "schema version None"),
-    "no key": (lambda line: line.pop("key") and None, "a result without a key"),
-    "half a key": (lambda line: line["key"].pop("sample") and None, "a result without a key"),
+    "no version": (drop("schema_version"), "schema version None"),
+    "no key": (drop("key"), "a result without a key"),
+    "half a key": (drop("key", "sample"), "a result without a key"),
     "odd key": (put("key", {"task": 3, "sample": 0, "seed": 42}), "a result without a key"),
     "key of text": (put("key", "first"), "a result without a key"),
-    "no reward": (lambda line: line.pop("reward") and None, "a result without 'reward'"),
-    "no outcome": (lambda line: line.pop("outcome") and None, "a result without 'outcome'"),
-    "no cluster": (lambda line: line.pop("cluster") and None, "a result without 'cluster'"),
-    "no seats": (lambda line: line.pop("seats") and None, "a result without 'seats'"),
+    "no reward": (drop("reward"), "a result without 'reward'"),
+    "no outcome": (drop("outcome"), "a result without 'outcome'"),
+    "no cluster": (drop("cluster"), "a result without 'cluster'"),
+    "no seats": (drop("seats"), "a result without 'seats'"),
     "unknown outcome": (put("outcome", "won"), "there is no outcome 'won'"),
     "reward of text": (put("reward", "1.0"), "'reward' can't be \"1.0\""),
     "scored without reward": (put("reward", None), "a reward of None with outcome"),

@@ -116,7 +116,7 @@ class FakeProvider:
     async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_route("*", "/{tail:.*}", self._handle)
-        self._runner = web.AppRunner(app, shutdown_timeout=0)
+        self._runner = web.AppRunner(app, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
@@ -190,4 +190,5 @@ async def failing(model: Model) -> ModelCallError:
     said = [f"{link!s} {link!r} {link.__dict__}" for link in links]
     assert KEY not in " ".join([*said, *traceback.format_exception(error)])
     assert "uthorization" not in str(error)
+    assert "api-key" not in str(error)
     return error

@@ -1,7 +1,6 @@
 """OpenAI-compatible endpoints, against a provider that lies, hangs, limits and breaks."""
 
 import asyncio
-import json
 from datetime import timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -61,7 +60,9 @@ async def test_a_call_carries_key_messages_tools_and_only_the_sampling_that_is_s
     assert (done.usage.prompt_tokens, done.usage.completion_tokens, done.usage.estimated) == (12, 3, False)
 
 
-async def test_no_key_means_no_header_where_none_is_required(provider: FakeProvider, connected: Connect) -> None:
+async def test_no_key_means_no_header_where_none_is_required(
+    provider: FakeProvider, connected: Connect
+) -> None:
     await ask(connected(provider.entry(key_required=False), key=""))
     assert "Authorization" not in provider.headers[0]
 
@@ -95,7 +96,10 @@ TOOL_CALL = {"id": "c1", "type": "function", "function": {"name": "look", "argum
             chat(None, message={"content": None, "tool_calls": [TOOL_CALL]}, finish_reason="tool_calls"),
             {"content": None, "tool_calls": [TOOL_CALL]},
         ),
-        (chat(message={"content": "a", "reasoning_content": "b"}), {"content": "a", "reasoning_content": "b"}),
+        (
+            chat(message={"content": "a", "reasoning_content": "b"}),
+            {"content": "a", "reasoning_content": "b"},
+        ),
         (chat(message={"content": "a", "reasoning": "b"}), {"content": "a", "reasoning_content": "b"}),
         (chat(message={"content": None, "refusal": "no"}), {"content": "", "refusal": "no"}),
         (chat(message={"content": [{"type": "text", "text": "a"}]}), {"content": "a"}),
@@ -123,7 +127,11 @@ def test_details_of_usage_are_read() -> None:
 @pytest.mark.parametrize(
     ("choice", "ids", "logprobs"),
     [
-        ({"logprobs": {"content": [{"logprob": -0.5}, {"logprob": -1}]}, "token_ids": [7, 8]}, [7, 8], [-0.5, -1]),
+        (
+            {"logprobs": {"content": [{"logprob": -0.5}, {"logprob": -1}]}, "token_ids": [7, 8]},
+            [7, 8],
+            [-0.5, -1],
+        ),
         ({"logprobs": {"content": [{"logprob": -0.5, "id": 7}]}}, [7], [-0.5]),
         ({"logprobs": {"content": [{"logprob": -0.5}]}}, None, [-0.5]),
         ({"token_ids": [7, 8]}, [7, 8], None),
@@ -181,8 +189,15 @@ json_values = st.recursive(
 
 @given(
     st.fixed_dictionaries(
-        {"choices": json_values | st.lists(st.dictionaries(st.sampled_from(
-            ["message", "finish_reason", "logprobs", "token_ids"]), json_values), max_size=2)},
+        {
+            "choices": json_values
+            | st.lists(
+                st.dictionaries(
+                    st.sampled_from(["message", "finish_reason", "logprobs", "token_ids"]), json_values
+                ),
+                max_size=2,
+            )
+        },
         optional={"usage": json_values, "model": json_values, "error": json_values},
     )
 )
@@ -329,7 +344,9 @@ async def test_a_response_without_end_is_cut(
     assert error.kind == "malformed"
 
 
-async def test_no_more_requests_are_in_flight_than_allowed(provider: FakeProvider, connected: Connect) -> None:
+async def test_no_more_requests_are_in_flight_than_allowed(
+    provider: FakeProvider, connected: Connect
+) -> None:
     provider.default = slow(0.02, answer(chat()))
     model = connected(provider.entry(max_concurrency=3))
     await model.start()
@@ -374,7 +391,6 @@ async def test_repr_and_info_hold_no_key(provider: FakeProvider, connected: Conn
     transport = model._transport  # type: ignore[attr-defined]
     assert KEY not in f"{model!r} {model.info!r} {transport!r} {transport.target!r}"
     assert model.info.host_kind == "loopback"
-    assert KEY not in json.dumps(model.info.__class__.__doc__)
 
 
 def test_errors_know_whether_to_retry() -> None:
