@@ -131,8 +131,6 @@ class Environment(ABC):
     requirements: ClassVar[tuple[Requirement, ...]] = ()
     default_policies: ClassVar[tuple[str, ...]]
     """Policies that the quickstart shows beside the models."""
-    published: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Published lines for the sheet: (figure, source and split)."""
 
     @abstractmethod
     def policies(self, seat: str) -> Mapping[str, PolicySpec]:
@@ -145,6 +143,22 @@ class Environment(ABC):
     @abstractmethod
     def checks(self, tasks: "Sequence[GradedTask]") -> "Sequence[LintResult]":
         """The audit's checks of this environment's own reward (properness, cost, abstention, leaks)."""
+
+    def answer_schema(self, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The answer's form as a JSON schema, for models that a server can force into it; None where free.
+
+        Args:
+            settings: the settings in force, as in a run's metadata.
+        """
+        return None
+
+    def published(self, dataset: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+        """Published lines for the sheet of a dataset: (figure, source and split).
+
+        Args:
+            dataset: the "dataset" object of a run's metadata.
+        """
+        return ()
 
     def loader_sample(self) -> "LoaderSample | None":
         """How the speed of this environment's main loader is measured; None where there is none."""

@@ -1,10 +1,12 @@
 """Casting: from the names on a command line to players in seats."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from security_verifiers.evals.plan import Plan
+from security_verifiers.evals.seats import Seat
 from security_verifiers.models.base import Model, Sampling
 from security_verifiers.models.connect import connect
 from security_verifiers.models.limits import Limiters
@@ -29,6 +31,18 @@ class Player:
     name: str
     player: Model | PolicySpec
     sampling: Sampling = Sampling()
+    forced_form: bool = False
+    """Whether the model's server forces its answers into the environment's form."""
+
+    def seat(self, name: str, answer_schema: Mapping[str, Any] | None) -> Seat:
+        """The player in a seat.
+
+        Args:
+            name: the seat.
+            answer_schema: the form of this seat's answers, where the environment declares one.
+        """
+        schema = answer_schema if self.forced_form else None
+        return Seat(name, self.name, self.player, replace(self.sampling, answer_schema=schema))
 
 
 class Casting:
@@ -81,7 +95,7 @@ class Casting:
         if isinstance(entry, PolicyRef):
             return self._policy(environment, seat, entry.name)
         model = connect(entry, self._env, self._limiters, progress=self._say)
-        return Player(entry.id, model, entry.effective(wishes))
+        return Player(entry.id, model, entry.effective(wishes), entry.table.forced_form)
 
     def _policy(self, environment: Environment, seat: str, name: str) -> Player:
         known = environment.policies(seat)

@@ -11,7 +11,7 @@ from security_verifiers.evals.casting import Casting, Player, check_players
 from security_verifiers.evals.config import read_config
 from security_verifiers.evals.engine import Engine
 from security_verifiers.evals.evaluate import Observer, Run, RunLimits, evaluate
-from security_verifiers.evals.plan import DEFAULT_SEED, make_plan
+from security_verifiers.evals.plan import DEFAULT_SEED, Plan, make_plan
 from security_verifiers.evals.seats import Seat
 from security_verifiers.models.base import Sampling
 from sv_shared.environment import find
@@ -70,7 +70,7 @@ async def run_models(request: EvalRequest, watcher: Watcher) -> list[Run]:
     runs = []
     async with Engine(environment, plan.env, seed=plan.seed, time_limit_s=request.time_limit_s) as engine:
         for cast in casts:
-            async with _seated(cast) as seats:
+            async with _seated(cast, plan) as seats:
                 run = await evaluate(
                     engine, plan, seats, request.output_dir, limits=request.limits, observer=watcher
                 )
@@ -99,7 +99,7 @@ async def resume_run(folder: Path, watcher: Watcher, *, concurrency: int | None 
     limits = RunLimits(concurrency or config["concurrency"], config["time_limit_s"])
     async with (
         Engine(environment, plan.env, seed=plan.seed, time_limit_s=limits.time_limit_s) as engine,
-        _seated(cast) as seats,
+        _seated(cast, plan) as seats,
     ):
         return await evaluate(engine, plan, seats, folder, limits=limits, observer=watcher, resume=folder)
 
@@ -109,11 +109,12 @@ def _with_tools(request: EvalRequest) -> Mapping[str, Any]:
 
 
 @asynccontextmanager
-async def _seated(cast: Mapping[str, Player]) -> AsyncIterator[dict[str, Seat]]:
+async def _seated(cast: Mapping[str, Player], plan: Plan) -> AsyncIterator[dict[str, Seat]]:
     """The players in their seats, models started before and closed after."""
     async with AsyncExitStack() as stack:
         for one in cast.values():
             if not isinstance(one.player, PolicySpec):
                 stack.push_async_callback(one.player.close)
                 await one.player.start()
-        yield {seat: Seat(seat, one.name, one.player, one.sampling) for seat, one in cast.items()}
+        evaluated, form = plan.environment.evaluated_seat, plan.environment.answer_schema(plan.settings)
+        yield {name: one.seat(name, form if name == evaluated else None) for name, one in cast.items()}

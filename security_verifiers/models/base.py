@@ -1,6 +1,6 @@
 """What every model looks like to the rest of the house: one call in, a completion or a typed error out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -40,6 +40,8 @@ class Sampling:
     top_p: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
+    answer_schema: Mapping[str, Any] | None = None
+    """A JSON schema that the server forces the answer into, for entries with `forced_form`; others ignore it."""
 
 
 @dataclass(frozen=True, slots=True)

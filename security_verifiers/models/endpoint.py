@@ -76,6 +76,9 @@ def request_body(
         "seed": sampling.seed,
     }
     body.update({name: value for name, value in wishes.items() if value is not None})
+    if sampling.answer_schema is not None:
+        form = {"name": "answer", "strict": True, "schema": dict(sampling.answer_schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
     body.update(entry.table.extra_body)
     return body
 

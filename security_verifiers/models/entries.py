@@ -127,6 +127,9 @@ class ModelTable(_Table):
     """Whether temperature and top_p can be set."""
     takes_seed: bool = True
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    forced_form: bool = False
+    """Whether the server is asked to force answers into the environment's JSON schema (a `response_format` of
+    type json_schema). For models too small to keep a form by themselves; sheets mark such lines."""
     sampling: SamplingDefaults = SamplingDefaults()
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of every request, for what only this model or server knows."""
@@ -212,6 +215,7 @@ class ModelEntry:
             top_p=defaults.top_p if sampling.top_p is None else sampling.top_p,
             max_tokens=defaults.max_tokens if sampling.max_tokens is None else sampling.max_tokens,
             seed=sampling.seed if table.takes_seed else None,
+            answer_schema=sampling.answer_schema if table.forced_form else None,
         )
         if merged.temperature is not None and not 0 <= merged.temperature <= 2:
             raise self._refused(f"takes temperatures from 0 to 2, not {merged.temperature}")

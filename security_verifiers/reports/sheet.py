@@ -4,6 +4,7 @@ Constant policies first, then the shallow model, the heuristic and tool-only bas
 the models; the reference last. Every number stands over all planned rollouts.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from security_verifiers.evals.evaluate import Run
 from security_verifiers.evals.results import Results
 from security_verifiers.stats.multiple import holm
-from security_verifiers.stats.paired import PairedDifference, paired_difference
+from security_verifiers.stats.paired import RESAMPLES, PairedDifference, paired_difference
 from sv_shared.environment import Environment, find
 from sv_shared.policies import PolicyKind
 
@@ -38,7 +39,7 @@ class Line:
     Attributes:
         run: the run.
         kind: what its player is, of `ORDER`.
-        versus_shallow: its reward minus the shallow model's, paired; None without such a model.
+        versus_shallow: its reward minus the shallow model's, paired; None where one of them is not valid.
         verdict: "above", "below" or "tie" after Holm's correction over the sheet, or "".
     """
 
@@ -51,6 +52,12 @@ class Line:
     def model(self) -> str:
         """The player's name."""
         return str(self.run.metadata["seats"][self.run.metadata["evaluated_seat"]]["model"])
+
+    @property
+    def forced_form(self) -> bool:
+        """Whether the model's server forced its answers into the form, so that none could fail to parse."""
+        seat = self.run.metadata["seats"][self.run.metadata["evaluated_seat"]]
+        return "answer_schema" in seat["sampling"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,28 +91,41 @@ def make_sheets(runs: Iterable[Run]) -> list[Sheet]:
 
 def _sheet(environment: Environment, runs: Sequence[Run]) -> Sheet:
     lines = [Line(run, run.metadata["seats"][run.metadata["evaluated_seat"]]["kind"]) for run in runs]
-    lines.sort(
-        key=lambda line: (ORDER.index(line.kind), -(line.run.summary["reward"]["value"] or 0.0), line.model)
-    )
-    shallow = next((line for line in lines if line.kind == PolicyKind.SHALLOW), None)
+    lines.sort(key=lambda line: (ORDER.index(line.kind), -_reward_or_last(line.run), line.model))
+    valid = [line for line in lines if not line.run.summary["invalid"]]
+    shallow = next((line for line in valid if line.kind == PolicyKind.SHALLOW), None)
     if shallow is not None:
         lines = _judge(lines, shallow)
     return Sheet(environment, tuple(lines))
 
 
+def _reward_or_last(run: Run) -> float:
+    """The mean reward; a run without any comes after all others of its kind."""
+    value = run.summary["reward"]["value"]
+    return -math.inf if value is None else float(value)
+
+
 def _judge(lines: list[Line], shallow: Line) -> list[Line]:
-    """Compare every other line with the shallow model's, task by task."""
+    """Compare every other valid line with the shallow model's, task by task."""
     base = _rewards(shallow.run)
-    others = [line for line in lines if line is not shallow]
-    differences = [_difference(base, _rewards(line.run)) for line in others]
-    judged = {id(shallow): shallow}
-    corrected = holm([1.0 if d.p_value is None else d.p_value for d in differences])
-    for line, difference, p in zip(others, differences, corrected, strict=True):
-        delta = difference.delta or 0.0
-        known = difference.p_value is not None
-        verdict = ("above" if delta > 0 else "below") if p < SIGNIFICANCE else "tie" if known else ""
-        judged[id(line)] = Line(line.run, line.kind, difference, verdict)
-    return [judged[id(line)] for line in lines]
+    others = [line for line in lines if line is not shallow and not line.run.summary["invalid"]]
+    # The smallest p-value that a bootstrap can give must survive the correction for this many lines.
+    resamples = max(RESAMPLES, 1_000 * len(others))
+    differences = [_difference(base, _rewards(line.run), resamples) for line in others]
+    corrected = iter(holm([d.p_value for d in differences if d.p_value is not None]))
+    judged = {
+        id(line): Line(
+            line.run, line.kind, d, "" if d.p_value is None else _verdict(d.delta, next(corrected))
+        )
+        for line, d in zip(others, differences, strict=True)
+    }
+    return [judged.get(id(line), line) for line in lines]
+
+
+def _verdict(delta: float, p_value: float) -> str:
+    if p_value >= SIGNIFICANCE:
+        return "tie"
+    return "above" if delta > 0 else "below"
 
 
 Rewards = dict[tuple[str, int], tuple[float, str]]
@@ -119,12 +139,12 @@ def _rewards(run: Run) -> Rewards:
     }
 
 
-def _difference(base: Rewards, candidate: Rewards) -> PairedDifference:
+def _difference(base: Rewards, candidate: Rewards, resamples: int) -> PairedDifference:
     keys = sorted(base.keys() & candidate.keys())
     return paired_difference(
         np.array([base[k][0] for k in keys]),
         np.array([candidate[k][0] for k in keys]),
         np.array([base[k][1] for k in keys]),
         0,
-        resamples=2_000,
+        resamples=resamples,
     )

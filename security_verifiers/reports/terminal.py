@@ -1,10 +1,11 @@
 """The sheet on a terminal, and the same as JSON."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +15,15 @@ from sv_shared.policies import PolicyKind
 
 VERDICTS = {"below": "▼", "above": "▲", "tie": "≈"}
 WIDTH = 120
+"""Columns of a console that is a file or a pipe."""
+REWARD = "reward [95\N{NO-BREAK SPACE}%]"
+
+
+class Column(NamedTuple):
+    """A heading, which may be broken at its spaces, and a cell for each line of a sheet."""
+
+    heading: str
+    cells: Sequence[str]
 
 
 def print_sheets(runs: Sequence[Run], console: Console | None = None) -> None:
@@ -22,7 +32,9 @@ def print_sheets(runs: Sequence[Run], console: Console | None = None) -> None:
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH, file=console.file)
     for sheet in make_sheets(runs):
-        console.print(_table(sheet))
+        for table in _tables(sheet, console):
+            console.print(table)
+            console.print()
         for note in _notes(sheet):
             console.print(note, style="dim")
         console.print()
@@ -31,29 +43,63 @@ def print_sheets(runs: Sequence[Run], console: Console | None = None) -> None:
         console.print(f"  {run.folder}", soft_wrap=True)
 
 
-def _table(sheet: Sheet) -> Table:
-    m = sheet.first.metadata
-    title = f"{sheet.environment.alias.upper()} {sheet.environment.title}: {m['dataset']['id']}, {m['tasks']} tasks"
-    if m["samples"] > 1:
-        title += f" x {m['samples']} samples"
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+def _tables(sheet: Sheet, console: Console) -> list[Table]:
+    """The sheet as one table, or as several with the players in each where the console is too narrow.
+
+    Numbers are never cut: where one table is too wide the gaps shrink first, then the columns are dealt out.
+    """
+    first, *rest = min((_packed(sheet, gap, console) for gap in (2, 1)), key=len)
+    return [_titled(first, sheet), *rest]
+
+
+def _packed(sheet: Sheet, gap: int, console: Console) -> list[Table]:
+    """As many columns in each table as the console has room for."""
+    groups: list[list[Column]] = [[]]
+    for column in _columns(sheet):
+        if groups[-1] and _natural_width(_table(sheet, [*groups[-1], column], gap), console) > console.width:
+            groups.append([])
+        groups[-1].append(column)
+    return [_table(sheet, group, gap) for group in groups]
+
+
+def _natural_width(table: Table, console: Console) -> int:
+    return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+
+
+def _titled(table: Table, sheet: Sheet) -> Table:
+    environment, m = sheet.environment, sheet.first.metadata
+    samples = f" x {m['samples']} samples" if m["samples"] > 1 else ""
+    title = f"{environment.alias.upper()} {environment.title}: {m['dataset']['id']}, {m['tasks']} tasks"
+    table.title = title + samples
+    return table
+
+
+def _table(sheet: Sheet, columns: Sequence[Column], gap: int) -> Table:
+    """The players with some of the columns, `gap` spaces apart."""
+    table = Table(
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, gap - 1, 0, 0),
+    )
     table.add_column("player", no_wrap=True)
-    table.add_column("reward  [95 %]", justify="right", no_wrap=True)
-    table.add_column("score", justify="right")
-    for _, heading in sheet.environment.sheet_metrics:
-        table.add_column(heading, justify="right")
-    for heading in ("no answer", "errors", "$"):
-        table.add_column(heading, justify="right")
-    published = sheet.environment.published
+    for column in columns:
+        table.add_column(column.heading.replace(" ", "\n"), justify="right", no_wrap=True)
+    first = columns[0].heading == REWARD
+    published = sheet.environment.published(sheet.first.metadata["dataset"]) if first else ()
     before = None
-    for line in sheet.lines:
+    for line, name, *cells in zip(
+        sheet.lines, map(_name, sheet.lines), *(column.cells for column in columns), strict=True
+    ):
         if before is not None and _block(line.kind) != _block(before):
             table.add_section()
         if published and _block(line.kind) in ("model", "ends"):
             for figure, source in published:
                 table.add_row(Text(f"published: {source}", style="dim"), Text(figure, style="dim"))
             published = ()
-        table.add_row(*_cells(sheet, line))
+        table.add_row(name, *cells)
         before = line.kind
     return table
 
@@ -67,25 +113,39 @@ def _block(kind: str) -> str:
     return "constants" if kind in (PolicyKind.CONSTANT, PolicyKind.DEGENERATE, PolicyKind.EXPLOIT) else kind
 
 
-def _cells(sheet: Sheet, line: Line) -> list[Text | str]:
-    summary, metadata = line.run.summary, line.run.metadata
-    counts = summary["counts"]
+def _name(line: Line) -> Text:
     name = Text(line.model.removeprefix("policy:"), style="bold cyan" if line.kind == "model" else "")
+    if line.forced_form:
+        name.append(" {}")
     if line.verdict:
         name.append(f" {VERDICTS[line.verdict]}")
-    if summary["invalid"]:
+    if line.run.summary["invalid"]:
         name.append(" invalid", style="bold red")
-    metrics = {name: estimate["value"] for name, estimate in summary["means"].items()} | summary["metrics"]
-    errors = counts["grader_error"] + counts["infra_error"] + summary["missing"]
-    cost = metadata["cost_usd"]
+    return name
+
+
+def _columns(sheet: Sheet) -> list[Column]:
+    """Everything that stands beside the players, left to right."""
+    summaries = [line.run.summary for line in sheet.lines]
+    metrics = [
+        {name: mean["value"] for name, mean in summary["means"].items()} | summary["metrics"]
+        for summary in summaries
+    ]
+    counts = [summary["counts"] for summary in summaries]
+    silent = [count["parse_fail"] + count["refused"] for count in counts]
+    errors = [
+        c["grader_error"] + c["infra_error"] + s["missing"] for c, s in zip(counts, summaries, strict=True)
+    ]
     return [
-        name,
-        _reward(summary["reward"]),
-        number(summary["normalised"]["score"]),
-        *(number(metrics.get(key)) for key, _ in sheet.environment.sheet_metrics),
-        _share(counts["parse_fail"] + counts["refused"], summary["planned"]),
-        str(errors) if errors else "0",
-        "?" if cost is None else f"{cost:.2f}" if cost else "0",
+        Column(REWARD, [_reward(summary["reward"]) for summary in summaries]),
+        Column("score", [number(summary["normalised"]["score"]) for summary in summaries]),
+        *(
+            Column(heading, [number(values.get(name)) for values in metrics])
+            for name, heading in sheet.environment.sheet_metrics
+        ),
+        Column("no answer", [_share(n, s["planned"]) for n, s in zip(silent, summaries, strict=True)]),
+        Column("errors", [str(count) for count in errors]),
+        Column("$", [_dollars(line.run.metadata["cost_usd"]) for line in sheet.lines]),
     ]
 
 
@@ -93,8 +153,8 @@ def _reward(reward: dict[str, Any]) -> str:
     if reward["value"] is None:
         return "-"
     if reward["lower"] is None:
-        return f"{reward['value']:+.3f}  [no interval]"
-    return f"{reward['value']:+.3f}  [{reward['lower']:+.2f}, {reward['upper']:+.2f}]"
+        return f"{reward['value']:+.3f} [no interval]"
+    return f"{reward['value']:+.3f} [{reward['lower']:+.2f}, {reward['upper']:+.2f}]"
 
 
 def number(value: float | None) -> str:
@@ -105,7 +165,15 @@ def number(value: float | None) -> str:
 
 
 def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.0f} %" if part else "0"
+    if not part:
+        return "0"
+    return "<1 %" if part < whole / 100 else f"{100 * part / whole:.0f} %"
+
+
+def _dollars(cost: float | None) -> str:
+    if cost is None:
+        return "?"
+    return "0" if not cost else "<.01" if cost < 0.005 else f"{cost:.2f}"
 
 
 def _notes(sheet: Sheet) -> list[str]:
@@ -113,16 +181,27 @@ def _notes(sheet: Sheet) -> list[str]:
     reward, dataset = m["reward"], m["dataset"]
     ceiling = "" if reward["ceiling"] is None else f", best possible honest play {reward['ceiling']:+.3f}"
     notes = [
-        f"score = (reward - chance) / (reference - chance); chance {reward['chance']:+.3f} ({reward['chance_answer']}), "
-        f"reference {reward['reference']:+.3f}{ceiling}. Reward range {reward['floor']:+g} to {reward['maximum']:+g}.",
+        "score = (reward - chance) / (reference - chance); "
+        f"chance {reward['chance']:+.3f} ({reward['chance_answer']}), "
+        f"reference {reward['reference']:+.3f}{ceiling}. "
+        f"Reward range {reward['floor']:+g} to {reward['maximum']:+g}.",
         f"Data {dataset['sha256'][:12]}, split {dataset['split']}, seed {m['seed']}. "
-        f"Intervals: {sheet.first.summary['reward']['method']}; cluster = {dataset['cluster_kind']}.",
+        f"Intervals: {_method(sheet)}; cluster = {dataset['cluster_kind']}.",
     ]
+    if any(line.forced_form for line in sheet.lines):
+        notes.append("{} The server forced these answers into the JSON form: a parse failure was not possible.")
     if any(line.verdict for line in sheet.lines):
         notes.append(
-            "Against the shallow model, task by task, Holm over the sheet: ▲ above, ▼ below, ≈ no significant difference."
+            "Against the shallow model, task by task, Holm over the sheet: "
+            "▲ above, ▼ below, ≈ no significant difference."
         )
     return notes
+
+
+def _method(sheet: Sheet) -> str:
+    """How the rewards' intervals were made."""
+    rewards = [line.run.summary["reward"] for line in sheet.lines]
+    return str(max(rewards, key=lambda reward: reward["lower"] is not None)["method"])
 
 
 def sheets_json(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """A two-seat, three-turn environment for tests: a guesser asks, a keeper answers higher or lower."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import verifiers.v1 as vf
 from verifiers.v1.runtimes import SubprocessConfig
@@ -83,7 +84,7 @@ class DuelTaskset(DatasetTaskset, vf.Taskset[DuelTask, DatasetConfig]):
 def bisect(task: Any, messages: Sequence[Mapping[str, Any]], seed: int) -> str:
     """The guess that halves what the answers leave."""
     low, high = 0, 6
-    for before, answer in zip(messages, messages[1:], strict=False):
+    for before, answer in pairwise(messages):
         if before["role"] == "assistant" and answer["role"] == "user":
             guess = int(before["content"])
             low, high = (guess + 1, high) if answer["content"] == "higher" else (low, guess - 1)
@@ -112,7 +113,7 @@ class DuelEnvironment(Environment):
     sheet_metrics = (("turns", "turns"),)
     seats = ("guesser", "keeper")
     evaluated_seat = "guesser"
-    default_opponents = {"keeper": "honest"}
+    default_opponents: ClassVar[Mapping[str, str]] = {"keeper": "honest"}
     default_policies = ("bisect",)
 
     def policies(self, seat: str) -> Mapping[str, PolicySpec]:

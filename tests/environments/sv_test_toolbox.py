@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import verifiers.v1 as vf
+from pydantic import Field
 
 from sv_shared.environment import Anchors, DatasetInfo, Environment
 from sv_shared.grading import Grade
@@ -22,7 +23,7 @@ __all__ = ["ChatHarness", "SoloEnv", "ToolboxTaskset"]
 class Notes(vf.State):
     """One rollout's notes."""
 
-    notes: list[str] = []
+    notes: list[str] = Field(default_factory=list)
 
 
 class ToolboxConfig(vf.SharedToolsetConfig):

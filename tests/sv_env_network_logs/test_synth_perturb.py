@@ -141,6 +141,13 @@ def test_no_noise_changes_addresses_only() -> None:
     assert replace(variant.flow, src=item.flow.src, dst=item.flow.dst) == item.flow
 
 
+def test_payloads_stay_within_their_packets() -> None:
+    full = Example(Flow(orig_bytes=1450, orig_pkts=1, orig_ip_bytes=1490), "Benign")
+    payloads = {perturb(full, seed, noise=0.5).flow.orig_bytes for seed in range(50)}
+    assert max(payloads) == MSS
+    assert min(payloads) < 1000
+
+
 def test_flows_with_further_features_keep_their_numbers() -> None:
     item = generate(1, seed=32, split="train")[0]
     rich = replace(item, flow=replace(item.flow, extra={"sbytes": item.flow.orig_bytes or 0}))

@@ -31,7 +31,7 @@ def cut(number: str) -> str:
 
 @pytest.fixture(scope="module")
 def items() -> dict[str, dict[str, list[Example]]]:
-    counts = {"flow": 8000, "window": 150}
+    counts = {"flow": 5000, "window": 100}
     return {
         view: {split: generate(n, seed=SEED_RANGES[split][3], split=split, view=view) for split in SPLITS}
         for view, n in counts.items()

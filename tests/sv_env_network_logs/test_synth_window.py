@@ -7,13 +7,23 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from sv_env_network_logs.synth import posterior
 from sv_env_network_logs.synth.cast import Cast, cast
 from sv_env_network_logs.synth.laws import count_mass
 from sv_env_network_logs.synth.mixture import conduct_mass, lan_mass, port_mass
 from sv_env_network_logs.synth.scenarios import Scenario
 from sv_env_network_logs.synth.sites import LAN_HOSTS, WAN_HOSTS
 from sv_env_network_logs.synth.tiers import DIFFICULTIES
-from sv_env_network_logs.synth.window import GRID, HISTORY, SIZE, TICK, Windows, draw_windows, likelihoods
+from sv_env_network_logs.synth.window import (
+    GRID,
+    HISTORY,
+    SIZE,
+    TICK,
+    Likelihoods,
+    Windows,
+    draw_windows,
+    likelihoods,
+)
 
 
 def one_mass(value: float, centre: float, noise: float) -> float:
@@ -80,20 +90,33 @@ class Enumerated:
         return result
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
 @pytest.mark.parametrize(("malicious", "seed"), [(True, 1), (False, 2)])
-def test_the_sum_over_assignments_is_complete(malicious: bool, seed: int) -> None:
+def test_the_sum_over_assignments_is_complete(malicious: bool, seed: int, elsewhere: bool) -> None:
+    """Also where one of the flows is moved to another target or port, so that it fits the stream no more."""
     players = cast("window", "hard")
     windows, roles = draw_windows(players, np.full(4, malicious), np.random.default_rng(seed))
+    if elsewhere:
+        ports = windows.flows.dst_port
+        alike = [i for i in range(HISTORY) if ports[i] == np.bincount(ports[:HISTORY]).argmax()]
+        windows.peers[0, alike[0]] += 10_000
     found = likelihoods(players, windows)
     slow = Enumerated(players, windows.take(np.array([0])))
-    stream = int(roles.stream[0])
-    for index in {stream, players.covers[stream]}:
-        belonging = slow.likelihood(players.scenarios[index], judged_belongs=True)
-        stray = slow.likelihood(players.scenarios[index], judged_belongs=False)
-        assert belonging + stray > 0
-        scale = np.exp(found.log_scale[0])
-        assert found.belonging[index, 0] * scale == pytest.approx(belonging, rel=1e-9, abs=0)
-        assert found.stray[index, 0] * scale == pytest.approx(stray, rel=1e-9, abs=0)
+    index, scale = int(roles.stream[0]), np.exp(found.log_scale[0])
+    belonging, stray = (slow.likelihood(players.scenarios[index], belongs) for belongs in (True, False))
+    assert belonging + stray > 0
+    assert found.belonging[index, 0] * scale == pytest.approx(belonging, rel=1e-9, abs=0)
+    assert found.stray[index, 0] * scale == pytest.approx(stray, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize("balance", [0.5, 0.2])
+def test_windows_that_say_nothing_leave_the_balance(balance: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of the roles sum to one for either label."""
+    players = cast("window", "hard")
+    windows, _ = draw_windows(players, np.full(3, True), np.random.default_rng(3))
+    same = np.ones((len(players.scenarios), 3))
+    monkeypatch.setattr(posterior, "likelihoods", lambda *_: Likelihoods(same, same, np.zeros(3)))
+    assert posterior.malicious_share(posterior.log_joint(windows, "hard", balance)) == pytest.approx(balance)
 
 
 def test_every_window_is_possible_under_its_own_stream() -> None:

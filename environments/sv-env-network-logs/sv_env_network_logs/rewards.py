@@ -1,6 +1,7 @@
 """E1's reward: a pure function of a reply and the truth. The formulas are those of `sv_shared.rewards`."""
 
 from functools import cache
+from typing import Any
 
 from sv_env_network_logs.flows import LABELS
 from sv_env_network_logs.render import Payoffs
@@ -58,3 +59,23 @@ def payoffs(weights: ClassificationWeights) -> Payoffs:
         abstain=abstain_value(weights),
         calibration=weights.calibration,
     )
+
+
+def answer_schema(*, abstain: bool) -> dict[str, Any]:
+    """The answer's form as a JSON schema, for servers that can force a model into it.
+
+    Confidences come in steps of 0.05: grammars made from schemas can't bound a free number.
+
+    Args:
+        abstain: whether abstaining is on offer.
+    """
+    return {
+        "type": "object",
+        "properties": {
+            "label": {"enum": [*LABELS, ABSTAIN] if abstain else list(LABELS)},
+            "confidence": {"enum": [round(step / 20, 2) for step in range(21)]},
+            "rationale": {"type": "string", "maxLength": 80},
+        },
+        "required": ["label", "confidence", "rationale"],
+        "additionalProperties": False,
+    }

@@ -98,9 +98,8 @@ def draw_windows(players: Cast, malicious: Bools, rng: np.random.Generator) -> t
     flows = draw_flows(group, chosen.ravel(), rng)
     peers = draw_peers(flows.lan, rng).reshape(n, SIZE)
     _share(group, stream, main, flows, peers)
-    order = np.lexsort(
-        (rng.random((n, SIZE)), -ages)
-    )  # equal ages come in random order; only the judged has age 0
+    # Equal ages come in random order; only the judged flow has age 0.
+    order = np.lexsort((rng.random((n, SIZE)), -ages))
     flat = (np.arange(n)[:, None] * SIZE + order).ravel()
     windows = Windows(
         flows.take(flat), np.take_along_axis(ages, order, 1), np.take_along_axis(peers, order, 1)
@@ -173,20 +172,24 @@ def _stream_likelihood(
     for j in range(SIZE):
         joined = none_yet * first[:, j, None]
         for i, weight in enumerate(latest):
-            alike = np.ones(len(ages), bool)
+            fits = (later[:, j] > 0) & weight.any(1)
             if stream.one_target:
-                alike &= windows.peers[:, i] == windows.peers[:, j]
+                fits &= windows.peers[:, i] == windows.peers[:, j]
             if stream.one_port:
-                alike &= ports[:, i] == ports[:, j]
-            link = count_mass((ages[:, i] - ages[:, j])[:, None], np.log(gaps).T, stream.jitter, one, longest)
-            joined = joined + weight * link * (later[:, j] * alike)[:, None]
+                fits &= ports[:, i] == ports[:, j]
+            rows = np.flatnonzero(fits)
+            gap = (ages[rows, i] - ages[rows, j])[:, None]
+            link = count_mass(gap, np.log(gaps).T, stream.jitter, one, longest)
+            joined[rows] += weight[rows] * link * later[rows, j, None]
         if j == HISTORY:
             break
         latest = [weight * beside[:, :, j] for weight in latest] + [joined]
         none_yet = none_yet * beside[:, :, j]
     since = none_yet
     for i, weight in enumerate(latest):
-        since = since + weight * count_mass(ages[:, i, None], np.log(gaps / 2).T, _SINCE_NOISE, one, longest)
+        rows = np.flatnonzero(weight.any(1))
+        elapsed = count_mass(ages[rows, i, None], np.log(gaps / 2).T, _SINCE_NOISE, one, longest)
+        since[rows] += weight[rows] * elapsed
     return joined.mean(1), since.mean(1) * unrelated[:, HISTORY]
 
 
