@@ -44,7 +44,7 @@ def player(name: str, kind: PolicyKind, wrong: int) -> PolicySpec:
 PLAYERS = [
     player("oracle", PolicyKind.REFERENCE, 0),
     player("ceiling", PolicyKind.CEILING, 3),
-    player("heuristic", PolicyKind.HEURISTIC, 24),
+    player("heuristic", PolicyKind.HEURISTIC, 21),
     player("tool", PolicyKind.TOOL_ONLY, 30),
     player("shallow", PolicyKind.SHALLOW, 20),
     player("exploit", PolicyKind.EXPLOIT, 60),
