@@ -3,6 +3,8 @@
 # docs/decisions/0002-dependencies.md says why these files are committed and uv.lock is not.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# Trust what this machine trusts: behind a proxy with a certificate of its own uv's bundled list is not enough.
+[ -d /etc/ssl/certs ] && export UV_SYSTEM_CERTS=${UV_SYSTEM_CERTS:-true}
 uv=$(bash scripts/uv.sh)
 members=(--no-emit-package sv-shared --no-emit-package security-verifiers)
 for member in environments/*/; do

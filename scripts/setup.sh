@@ -3,6 +3,8 @@
 # Usage: scripts/setup.sh base|local|dev ...    Safe to run again: an unchanged set-up returns in well under a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# Trust what this machine trusts: behind a proxy with a certificate of its own uv's bundled list is not enough.
+[ -d /etc/ssl/certs ] && export UV_SYSTEM_CERTS=${UV_SYSTEM_CERTS:-true}
 files=()
 for name in "$@"; do files+=("requirements/$name.txt"); done
 members=(sv_shared environments/*/ .)
