@@ -69,7 +69,7 @@ class LocalInterception(InterceptionServer):
     async def complete(self, secret: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
         """One chat completion: (HTTP status, response body)."""
         request = cast(web.Request, _DirectRequest(secret, to_json(body)))
-        # A task of its own, as over HTTP: when the rollout ends, the session cancels the tasks that served it.
+        # A task of its own, as over HTTP: at the rollout's end its session cancels the tasks that served it.
         response = cast(web.Response, await asyncio.create_task(self._handler_for(_CHAT)(request)))
         return response.status, cast(bytes, response.body or b"")
 

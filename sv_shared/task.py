@@ -81,8 +81,11 @@ class GradedTask(vf.Task[DataT, StateT, ConfigT], Generic[DataT, StateT, ConfigT
         return clone
 
     def hooks(self, attr: str) -> list[Callable[..., Any]]:
-        """verifiers' hooks of one kind. Looked up once a class: `dir` of a task for every rollout is a tenth of
-        a zero-latency rollout's CPU. A config that plugs functions in takes verifiers' own way."""
+        """verifiers' hooks of one kind, looked up once a class.
+
+        `dir` of a task for every rollout is a tenth of a zero-latency rollout's CPU. A config that plugs
+        functions in takes verifiers' own way.
+        """
         plugged = {"stop": self.config.stops, "metric": self.config.metrics, "reward": self.config.rewards}
         if plugged[attr]:
             hooks: list[Callable[..., Any]] = super().hooks(attr)

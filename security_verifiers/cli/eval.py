@@ -15,6 +15,7 @@ from security_verifiers.cli.options import (
 )
 
 DEFAULT_MODEL = "smollm2-135m"
+DEFAULT_CONCURRENCY = 8
 
 
 @click.command()
@@ -32,7 +33,13 @@ DEFAULT_MODEL = "smollm2-135m"
 @click.option("--seed", type=int, default=42, show_default=True)
 @click.option("--tools/--no-tools", default=None, help="Offer the environment's tools to the model.")
 @click.option("--opponent", default=None, help="Who plays the other seat, where there is one.")
-@click.option("--concurrency", "-c", type=click.IntRange(min=1), default=8, show_default=True)
+@click.option(
+    "--concurrency",
+    "-c",
+    type=click.IntRange(min=1),
+    default=None,
+    help=f"Rollouts at once.  [default: {DEFAULT_CONCURRENCY}; with --resume, the run's own]",
+)
 @click.option(
     "--time-limit",
     type=click.FloatRange(min=0.1),
@@ -77,7 +84,7 @@ def command(
                 seed=given["seed"],
                 tools=given["tools"],
                 opponent=given["opponent"],
-                concurrency=given["concurrency"],
+                concurrency=given["concurrency"] or DEFAULT_CONCURRENCY,
                 time_limit_s=given["time_limit"],
                 temperature=given["temperature"],
                 max_tokens=given["max_tokens"],

@@ -1,7 +1,7 @@
 """Casting: from the names on a command line to players in seats."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +30,7 @@ class Player:
 
     name: str
     player: Model | PolicySpec
-    sampling: Sampling = Sampling()
+    sampling: Sampling = field(default_factory=Sampling)
     forced_form: bool = False
     """Whether the model's server forces its answers into the environment's form."""
 

@@ -13,6 +13,19 @@ from security_verifiers.evals.seats import Seat
 from sv_shared.errors import ArtifactError, UsageError
 
 
+_KEYS = (
+    "environment",
+    "tasks",
+    "rollouts",
+    "seed",
+    "concurrency",
+    "time_limit_s",
+    "nulls",
+    "dataset",
+    "seats",
+)
+
+
 def write_config(
     folder: Path, plan: Plan, seats: Mapping[str, Seat], *, concurrency: int, time_limit_s: float
 ) -> None:
@@ -31,7 +44,7 @@ def write_config(
         # TOML has no null, and null is a value of some settings: those are listed by their dotted names.
         "nulls": [".".join(path) for path in _nulls(plan.config)],
         "dataset": _without_nulls(plan.config),
-        "seats": {name: {"model": seat.model, "sampling": seat.sampling_set} for name, seat in seats.items()},
+        "seats": {name: _seat(seat) for name, seat in seats.items()},
     }
     write_text(folder / CONFIG, tomli_w.dumps(content))
 
@@ -51,6 +64,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         ) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ArtifactError(f"can't read {CONFIG}: {error}", where=str(folder)) from error
+    if lacking := [name for name in _KEYS if name not in config]:
+        raise ArtifactError(f"{CONFIG} lacks {', '.join(lacking)}", where=str(folder))
     try:
         for name in config["nulls"]:
             *groups, leaf = name.split(".")
@@ -61,6 +76,12 @@ def read_config(folder: Path) -> dict[str, Any]:
     except (KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(f"{CONFIG} is not one of ours: {error}", where=str(folder)) from error
     return config
+
+
+def _seat(seat: Seat) -> dict[str, Any]:
+    """Who sits there, without the form of its answers: that is the environment's, which gives it again."""
+    sampling = {name: value for name, value in seat.sampling_set.items() if name != "answer_schema"}
+    return {"model": seat.model, "sampling": sampling}
 
 
 def _nulls(settings: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

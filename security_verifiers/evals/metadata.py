@@ -5,7 +5,6 @@ import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 

@@ -41,7 +41,7 @@ class Sampling:
     max_tokens: int | None = None
     seed: int | None = None
     answer_schema: Mapping[str, Any] | None = None
-    """A JSON schema that the server forces the answer into, for entries with `forced_form`; others ignore it."""
+    """A JSON schema that the server forces the answer into; entries without `forced_form` ignore it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,12 @@ def serve(settings: dict[str, Any]) -> Any:
     params.n_ctx = settings["slots"] * settings["context"]
     params.cpuparams.n_threads = settings["threads"]
     params.cpuparams_batch.n_threads = settings["threads"]
-    # Without flash attention a greedy answer has the same logits, bit for bit, whether or not its prompt's
-    # beginning came from the slot's cache; with it, it hasn't.
+    # Flash attention, and the kernels for half-precision keys and values, round differently when one token is
+    # evaluated alone; without them the logits are the same, bit for bit, whether or not the beginning of a
+    # prompt came from the slot's cache.
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_BF16
+    params.n_gpu_layers = 0  # the same arithmetic on every machine
     # The cache of idle prompts in memory grows to gigabytes and is of no use to prompts that come once.
     params.cache_ram_mib = 0
     params.ui = False

@@ -189,7 +189,9 @@ def _notes(sheet: Sheet) -> list[str]:
         f"Intervals: {_method(sheet)}; cluster = {dataset['cluster_kind']}.",
     ]
     if any(line.forced_form for line in sheet.lines):
-        notes.append("{} The server forced these answers into the JSON form: a parse failure was not possible.")
+        notes.append(
+            "{} The server forced these answers into the JSON form: a parse failure was not possible."
+        )
     if any(line.verdict for line in sheet.lines):
         notes.append(
             "Against the shallow model, task by task, Holm over the sheet: "

@@ -1,12 +1,15 @@
 """What a prompt shows, and what it must never show."""
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sv_env_network_logs.data import open_dataset
 from sv_env_network_logs.flows import Example, Flow
 from sv_env_network_logs.render import (
     FLOW_LINE,
@@ -120,7 +123,7 @@ def test_features_of_the_source_keep_their_names_and_zeros_are_named_once() -> N
         "idle": 0.0,
     }
     assert render_flow(Flow(extra=extra), ()) == (
-        "Flow\\x20IAT\\x20Mean=1235 sttl=254 state=INT rate=inf zero=PSH\\x20Flags,idle"
+        "Flow_IAT_Mean=1235 sttl=254 state=INT rate=inf zero=PSH_Flags,idle"
     )
 
 
@@ -227,3 +230,20 @@ def test_any_past_renders_as_a_table_of_equal_rows(history: list[Flow]) -> None:
 
 def test_payoffs_without_abstention_do_not_offer_it() -> None:
     assert "Abstain" not in prompt(Example(FLOW, "Benign"), "flow", Payoffs(1, 0, -4, None, 0.5)).user
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("source", "most"),
+    [("iot23_ctu34_zeek", 1100), ("iot23_hf_schema", 1100), ("unsw_nb15_native", 1900),
+     ("cicids2017_native_thu_webattacks", 3500)],
+)  # fmt: skip
+def test_real_flows_render_without_their_labels(shared_data: Path, source: str, most: int) -> None:
+    table = open_dataset(str(shared_data / "E1" / source), split="test")
+    for row in range(0, len(table), 50):
+        example = table.example(row)
+        text = prompt(example, "flow", POINTS).user
+        assert len(text) < most
+        words = re.split(r"[^a-z]+", body(text).lower())
+        assert not {"malicious", "benign", "attack", "botnet"} & set(words)
+        assert len(example.detail) < 4 or example.detail.lower() not in body(text).lower()

@@ -20,7 +20,7 @@ from sv_env_network_logs.synth.splits import SEED_RANGES
 from sv_env_network_logs.synth.tiers import DIFFICULTIES
 from sv_shared.errors import DataError, UsageError
 
-COUNTS = {"flow": 1500, "window": 120}
+COUNTS = {"flow": 900, "window": 90}
 
 
 def reliability(p: np.ndarray, y: np.ndarray, bins: int = 20) -> tuple[float, float, float]:
@@ -144,13 +144,13 @@ def test_the_flow_views_posterior_is_a_function_of_what_is_displayed() -> None:
 def test_every_displayed_field_bears_on_the_posterior(change: Callable[[Flow], Flow]) -> None:
     """A posterior that overlooks a field would still be calibrated, but would be no ceiling."""
     moved = 0
-    for item in generate(150, seed=15, split="train", difficulty="medium"):
+    for item in generate(60, seed=15, split="train", difficulty="medium"):
         try:
             other = posteriors([replace(item, flow=change(item.flow))], "flow")[0]
         except DataError:  # no scenario does that
             continue
         moved += abs(other - (item.posterior or 0.0)) > 0.001
-    assert moved > 5
+    assert moved > 2
 
 
 def test_the_window_views_posterior_is_a_function_of_what_is_displayed() -> None:

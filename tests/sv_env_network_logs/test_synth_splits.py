@@ -31,7 +31,7 @@ def cut(number: str) -> str:
 
 @pytest.fixture(scope="module")
 def items() -> dict[str, dict[str, list[Example]]]:
-    counts = {"flow": 5000, "window": 100}
+    counts = {"flow": 4000, "window": 60}
     return {
         view: {split: generate(n, seed=SEED_RANGES[split][3], split=split, view=view) for split in SPLITS}
         for view, n in counts.items()

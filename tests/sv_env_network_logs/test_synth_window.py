@@ -1,5 +1,6 @@
 """The window model's sums against plain enumeration, and its draws against its own masses."""
 
+from functools import cache
 from itertools import pairwise, product
 from math import factorial
 
@@ -26,6 +27,7 @@ from sv_env_network_logs.synth.window import (
 )
 
 
+@cache
 def one_mass(value: float, centre: float, noise: float) -> float:
     edges = np.array(1.0), np.array(1e8)
     return float(count_mass(np.array([value]), np.array([centre]), noise, *edges)[0])

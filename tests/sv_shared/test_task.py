@@ -8,7 +8,7 @@ import pytest
 import verifiers.v1 as vf
 from hypothesis import given
 from hypothesis import strategies as st
-from verifiers.v1.trace import Trace, TraceTask
+from verifiers.v1.trace import AgentInfo, Trace, TraceTask
 
 from sv_shared.grading import Grade
 from sv_shared.outcomes import Outcome
@@ -40,7 +40,7 @@ class Plain(GradedTask[GradedData]):
 def trace_of(task: Plain) -> vf.Trace:
     """A finished trace of a task."""
     info = TraceTask(type="Plain", data=task.data, key=task.key, hash=task.hash)
-    return Trace(task=info, state=vf.State(), agent=None)
+    return Trace(task=info, state=vf.State(), agent=AgentInfo(config=vf.AgentConfig()))
 
 
 def plain(how: Callable[[], Any] | None = None, sound: Callable[[], Any] = lambda: False) -> Plain:

@@ -1,14 +1,17 @@
 """The audit's checks of E1: the reward through the real grader, what the prompt promises, and leaks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sv_env_network_logs import rewards
+from sv_env_network_logs.flows import Label
 from sv_env_network_logs.policies import NEGATIVE
 from sv_env_network_logs.render import instructions
 from sv_env_network_logs.rewards import ABSTAIN, POSITIVE
+from sv_env_network_logs.shallow import ShallowModel, train_shallow
 from sv_shared.environment import Anchors
 from sv_shared.reward_lint import AnswerReward, LintResult, graded_reward, lint_reward, stated_terms
 from sv_shared.rewards import ClassificationWeights
@@ -109,41 +112,66 @@ def check_words(tasks: Sequence[GradedTask[Any, Any, Any]], weights: Classificat
 
 
 def check_shallow(tasks: Sequence[GradedTask[Any, Any, Any]]) -> LintResult:
-    """A shallow model, cross-validated on these very prompts, does not beat what the posteriors allow.
+    """Shallow models, cross-validated on these very prompts, do not beat what the posteriors allow.
 
-    Where no posterior is known there is no ceiling to break: the figure is reported and stands beside every
-    model's.
+    Two of them: TF-IDF with logistic regression, which adds up many weak hints, and the rule that looks for
+    one word, which a single planted one can't escape. Where no posterior is known there is no ceiling to
+    break: the figures are reported and stand beside every model's.
     """
-    from sv_env_network_logs.shallow import train_shallow
-
     prompts = np.array([_shown(task) for task in tasks])
     labels = np.array([task.data.truth for task in tasks])
-    right = 0
-    for fold in range(FOLDS):
-        held = np.arange(len(tasks)) % FOLDS == fold
-        if len(set(labels[~held])) < 2 or not held.any():
-            return LintResult(
-                "shallow model", True, f"exempt: {len(tasks)} tasks are too few to cross-validate"
-            )
-        model = train_shallow(list(prompts[~held]), list(labels[~held]))
-        right += int(
-            (
-                np.where(model.predict_proba(list(prompts[held])) >= 0.5, POSITIVE, NEGATIVE) == labels[held]
-            ).sum()
-        )
-    accuracy = right / len(tasks)
+    if any(len(set(labels[_fold(labels) != fold])) < 2 for fold in range(FOLDS)):
+        exempt = f"exempt: {len(tasks)} tasks are too few to cross-validate"
+        return LintResult("shallow model", True, exempt)
+    figures = {
+        "words": _cross_validated(train_shallow, prompts, labels),
+        "one_word": _cross_validated(_one_word_rule, prompts, labels),
+    }
+    detail = f"cross-validated accuracy {figures['words']:.3f}, of one word {figures['one_word']:.3f}"
     posteriors = [task.data.posterior for task in tasks]
     if any(p is None for p in posteriors):
-        return LintResult(
-            "shallow model", True, f"accuracy {accuracy:.3f}; no ceiling is known", {"accuracy": accuracy}
-        )
+        return LintResult("shallow model", True, f"{detail}; no ceiling is known", figures)
     p = np.array(posteriors, dtype=float)
     best = np.maximum(p, 1 - p)
     ceiling, error = float(best.mean()), float(np.sqrt((best * (1 - best)).sum()) / len(p))
-    figures = {"accuracy": accuracy, "ceiling": ceiling, "standard_error": error}
-    passed = accuracy <= ceiling + STANDARD_ERRORS * error
-    detail = f"cross-validated accuracy {accuracy:.3f}, ceiling {ceiling:.3f} (standard error {error:.3f})"
-    return LintResult("shallow model", passed, detail, figures)
+    passed = max(figures.values()) <= ceiling + STANDARD_ERRORS * error
+    detail += f", ceiling {ceiling:.3f} (standard error {error:.3f})"
+    return LintResult(
+        "shallow model", passed, detail, {**figures, "ceiling": ceiling, "standard_error": error}
+    )
+
+
+def _one_word_rule(prompts: Sequence[str], labels: Sequence[Label]) -> ShallowModel:
+    """Whether the one word is there that tells most."""
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.tree import DecisionTreeClassifier
+
+    words = CountVectorizer(binary=True, token_pattern=r"\S+")
+    return ShallowModel(
+        make_pipeline(words, DecisionTreeClassifier(max_depth=1, random_state=0)).fit(prompts, labels)
+    )
+
+
+def _cross_validated(
+    train: Callable[[Sequence[str], Sequence[Label]], ShallowModel],
+    prompts: npt.NDArray[np.str_],
+    labels: npt.NDArray[np.str_],
+) -> float:
+    """Accuracy on the folds that a model was not trained on; prompts and labels of shape (n,)."""
+    right, fold_of = 0, _fold(labels)
+    for fold in range(FOLDS):
+        held = fold_of == fold
+        if held.any():
+            model = train(list(prompts[~held]), list(labels[~held]))
+            said = np.where(model.predict_proba(list(prompts[held])) >= 0.5, POSITIVE, NEGATIVE)
+            right += int((said == labels[held]).sum())
+    return right / len(labels)
+
+
+def _fold(rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The fold of each row; they are dealt in turn, for tasks come in random order."""
+    return np.arange(len(rows)) % FOLDS
 
 
 def _shown(task: GradedTask[Any, Any, Any]) -> str:

@@ -125,13 +125,13 @@ def instructions(payoffs: Payoffs) -> str:
 def render_flow(flow: Flow, fields: Sequence[str] = FLOW_LINE) -> str:
     """One line "name=value ..." with "-" for what is missing.
 
-    Further features follow, those equal to 0 by name only.
+    Further features follow, blanks in their names as "_", those equal to 0 by name only.
     """
     parts = [f"{name}={value_text(flow, name)}" for name in fields]
     zeros = [name for name, value in flow.extra.items() if value == 0]
-    parts += [f"{word(name)}={_number(value)}" for name, value in flow.extra.items() if value != 0]
+    parts += [f"{_name(name)}={_number(value)}" for name, value in flow.extra.items() if value != 0]
     if zeros:
-        parts.append(f"zero={','.join(map(word, zeros))}")
+        parts.append(f"zero={','.join(map(_name, zeros))}")
     return " ".join(parts)
 
 
@@ -232,6 +232,10 @@ def _age(earlier: Flow, flow: Flow) -> str:
             hint="Sort the source by time",
         )
     return _positional(age + 0.0)
+
+
+def _name(text: str) -> str:
+    return word(text.replace(" ", "_"))
 
 
 def _number(value: float | int | str) -> str:

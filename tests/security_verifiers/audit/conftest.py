@@ -15,8 +15,10 @@ from sv_env_network_logs.taskset import NetworkLogsData
 from sv_shared.environment import Anchors, Environment
 from sv_shared.policies import Message, PolicyKind, PolicySpec, text_policy
 
-SYNTH = {"dataset": "synth", "synth_rows": 250}
-FEW = ("reference", "constant-malicious", "always-abstain", "random", "echo", "buried")
+SYNTH = {"dataset": "synth", "synth_rows": 210}
+"""Just above the size below which rule 8 exempts a set."""
+SMALL = {"dataset": "synth", "synth_rows": 40}
+FEW = ("reference", "always-abstain", "echo")
 
 
 def insider(task: Any, messages: Sequence[Message], seed: int) -> str:
@@ -25,10 +27,12 @@ def insider(task: Any, messages: Sequence[Message], seed: int) -> str:
 
 
 class Planted(NetworkLogs):
-    """E1 with few policies, one honest baseline, and what a test puts in their place.
+    """E1 with few policies and what a test puts beside them.
 
     Args:
         policies: added to the few, or in their place where a name is the same.
+        keep: the policies of its own.
+        honest: whether there is an honest baseline.
         ends: changes what the environment says of chance and reference.
     """
 
@@ -36,22 +40,25 @@ class Planted(NetworkLogs):
         self,
         *policies: PolicySpec,
         keep: Sequence[str] = FEW,
+        honest: bool = True,
         ends: Callable[[Anchors], Anchors] = lambda anchors: anchors,
     ) -> None:
-        self._own = {spec.name: spec for spec in policies}
+        insiders = (
+            [text_policy("insider", PolicyKind.HEURISTIC, "knows the posterior", insider)] if honest else []
+        )
+        self._own = {spec.name: spec for spec in [*insiders, *policies]}
         self._keep, self._ends = keep, ends
 
     def policies(self, seat: str) -> Mapping[str, PolicySpec]:
         every = super().policies(seat)
-        honest = text_policy("insider", PolicyKind.HEURISTIC, "knows the posterior", insider)
-        return {**{name: every[name] for name in self._keep}, "insider": honest, **self._own}
+        return {**{name: every[name] for name in self._keep}, **self._own}
 
     def anchors(self, tasks: Any) -> Anchors:
         return self._ends(super().anchors(tasks))
 
 
 def audited(environment: Environment, config: Mapping[str, Any] = SYNTH, **how: Any) -> AuditReport:
-    """The audit of an environment, by default on 250 synthetic flows."""
+    """The audit of an environment, by default on 210 synthetic flows."""
     return asyncio.run(audit(environment, config, **how))
 
 
@@ -67,8 +74,8 @@ def detail(report: AuditReport, check: str) -> str:
 
 
 def weights(**changed: Any) -> dict[str, Any]:
-    """The settings of 250 synthetic flows with other weights."""
-    return {**SYNTH, "task": {"weights": changed}}
+    """The settings of a few synthetic flows under other weights."""
+    return {**SMALL, "task": {"weights": changed}}
 
 
 @contextmanager

@@ -1,33 +1,43 @@
 """The audit: what keeps its promises passes, and every planted fault is caught by the check made for it."""
 
 import asyncio
+import hashlib
 import json
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from security_verifiers.audit import policies as playing
-from security_verifiers.audit.policies import check_reference
+from security_verifiers.audit.policies import (
+    PolicyScore,
+    check_anchors,
+    check_bounds_played,
+    check_degenerate,
+    check_honest,
+    check_reference,
+)
 from security_verifiers.evals.engine import Engine
-from security_verifiers.evals.plan import make_plan
+from security_verifiers.evals.plan import Plan, make_plan
 from sv_env_network_logs import boosted, checks, rewards
 from sv_env_network_logs.environment import NETWORK_LOGS
 from sv_env_network_logs.rewards import WEIGHTS
 from sv_shared.answer_policies import answer_json
+from sv_shared.environment import Anchors
 from sv_shared.errors import DataError
 from sv_shared.grading import Grade
 from sv_shared.outcomes import Outcome
-from sv_shared.policies import PolicyKind, PolicySpec, TextPolicy, text_policy
+from sv_shared.policies import PolicyKind, PolicySpec, text_policy
 from sv_test_duel import DUEL
 from sv_test_toolbox import TOOLBOX
 
-from .conftest import FEW, SYNTH, Planted, audited, detail, failed, rewritten, weights
+from .conftest import FEW, SMALL, SYNTH, Planted, audited, detail, failed, rewritten, weights
 
-CHECKS = {
+CHECKS = [
     "bounds", "proper", "cost", "abstain", "stated points", "chance", "classes", "words in prompts",
     "shallow model", "outcomes", "range", "degenerate policies", "honest baseline", "reference", "anchors",
-}  # fmt: skip
+]  # fmt: skip
 
 
 def sly(name: str = "sly", kind: PolicyKind = PolicyKind.DEGENERATE) -> PolicySpec:
@@ -38,25 +48,26 @@ def sly(name: str = "sly", kind: PolicyKind = PolicyKind.DEGENERATE) -> PolicySp
 # What holds -----------------------------------------------------------------------------------------------
 
 
-def test_public_mini_passes_with_its_own_policies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boosted, "TRAINING_ROWS", {"flow": 1500, "window": 200})
+def test_public_mini_passes_with_policies_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Some stand for all, and trees learn from fewer rows; the slow test below and `make check` leave out nothing.
+    monkeypatch.setattr(boosted, "TRAINING_ROWS", {"flow": 1500, "window": 100})
     boosted.reference_boosted.cache_clear()
+    names = ["reference", "constant-malicious-c50", "always-abstain", "repeated", "random", "boosted"]
     own = NETWORK_LOGS.policies("agent")
-    kept = [name for name, spec in own.items() if spec.kind is not PolicyKind.SHALLOW]
     try:
-        report = audited(Planted(own["boosted"], keep=kept), {})
+        report = audited(Planted(*(own[name] for name in names), keep=(), honest=False), {})
     finally:
         boosted.reference_boosted.cache_clear()
     assert failed(report) == set()
-    assert {check.check for check in report.checks} == CHECKS
-    assert {score.spec.name for score in report.scores} == {*kept, "insider"}
+    assert [check.check for check in report.checks] == CHECKS
+    assert [score.spec.name for score in report.scores] == names
     assert report.dataset["tasks"] == 300
 
 
 @pytest.mark.slow
 def test_public_mini_passes() -> None:
     report = audited(NETWORK_LOGS, {})
-    assert report.passed, failed(report)
+    assert failed(report) == set()
     assert {score.spec.name for score in report.scores} == NETWORK_LOGS.policies("agent").keys()
 
 
@@ -65,7 +76,7 @@ def test_an_audit_without_faults_passes_and_reads_as_json() -> None:
     assert failed(report) == set()
     content = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert content["passed"] is True
-    assert {check["check"] for check in content["checks"]} == CHECKS
+    assert [check["check"] for check in content["checks"]] == CHECKS
     by_name = {policy["name"]: policy for policy in content["policies"]}
     assert by_name.keys() == {*FEW, "insider"}
     assert by_name["reference"]["normalised"] == 1.0
@@ -73,17 +84,16 @@ def test_an_audit_without_faults_passes_and_reads_as_json() -> None:
 
 
 def test_a_sample_of_the_tasks_can_be_audited() -> None:
-    report = audited(Planted(), tasks=60)
-    assert report.dataset["tasks"] == 60
-    with pytest.raises(DataError, match="251 tasks were asked for"):
-        audited(Planted(), tasks=251)
+    assert audited(Planted(), tasks=20).dataset["tasks"] == 20
+    with pytest.raises(DataError, match="211 tasks were asked for"):
+        audited(Planted(), tasks=211)
 
 
 def test_few_tasks_are_exempt_and_named() -> None:
-    report = audited(Planted(sly()), {**SYNTH, "synth_rows": 60})
+    report = audited(Planted(sly()), SMALL)
     assert failed(report) == set()
     for check in ("degenerate policies", "honest baseline"):
-        assert detail(report, check) == "exempt: synth/e1 has 60 tasks, fewer than 200"
+        assert detail(report, check) == "exempt: synth/e1 has 40 tasks, fewer than 200"
 
 
 # Faults in the reward -------------------------------------------------------------------------------------
@@ -92,13 +102,13 @@ def test_few_tasks_are_exempt_and_named() -> None:
 def test_the_linear_reward_is_caught() -> None:
     report = audited(Planted(), weights(calibration_form="linear"))
     assert "proper" in failed(report)
-    assert failed(report) <= {"proper", "cost", "abstain", "chance"}
+    assert failed(report) <= {"proper", "abstain"}
 
 
 def test_an_abstention_value_that_is_too_high_is_caught() -> None:
     report = audited(Planted(), weights(abstain=1.45))
     assert failed(report) == {"abstain"}
-    assert "abstain" in detail(report, "abstain")
+    assert "pays too much" in detail(report, "abstain")
 
 
 def test_abstaining_above_the_maximum_is_caught() -> None:
@@ -113,15 +123,17 @@ def test_an_inconsistent_cost_ratio_is_caught() -> None:
 
 def test_other_points_than_those_stated_are_caught() -> None:
     with rewritten(lambda data: {"prompt": str(data.prompt).replace("for sure", "perhaps")}):
-        assert "stated points" in failed(audited(Planted()))
+        report = audited(Planted(), SMALL)
+    assert "stated points" in failed(report)
+    assert detail(report, "stated points") == "40 prompts state other points or none"
 
 
-def paying(monkeypatch: pytest.MonkeyPatch, wrong: Any) -> None:
-    """Puts another grader in the place of E1's: (reply, truth, its grade) -> Grade."""
-    real = rewards.grade
+def paying(monkeypatch: pytest.MonkeyPatch, wrong: Callable[[str, str, Grade], Grade]) -> None:
+    """Puts another grader in the place of E1's: (reply, truth, the right grade) -> Grade."""
+    right = rewards.grade
 
     def grade(reply: str, truth: str, *how: Any, **more: Any) -> Grade:
-        return wrong(reply, truth, real(reply, truth, *how, **more))
+        return wrong(reply, truth, right(reply, truth, *how, **more))
 
     monkeypatch.setattr(rewards, "grade", grade)
 
@@ -131,20 +143,20 @@ def test_a_grader_that_pays_malformed_answers_is_caught(monkeypatch: pytest.Monk
         return replace(grade, components={"floor": -1.0}) if grade.outcome is Outcome.PARSE_FAIL else grade
 
     paying(monkeypatch, kind)
-    report = audited(Planted())
+    report = audited(Planted(), SMALL)
     assert failed(report) == {"bounds"}
     assert "a reply without an answer is paid -1" in detail(report, "bounds")
 
 
 def test_a_grader_that_digs_answers_out_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = rewards.grade
+
     def digging(reply: str, truth: str, grade: Grade) -> Grade:
         inside = reply[reply.find("{") : reply.rfind("}") + 1]
-        return grade if grade.outcome.has_answer or not inside else dig(inside, truth)
+        return grade if grade.outcome.has_answer else right(inside, truth)
 
-    real = rewards.grade
-    dig = lambda reply, truth: real(reply, truth, WEIGHTS)  # noqa: E731
     paying(monkeypatch, digging)
-    report = audited(Planted())
+    report = audited(Planted(keep=(*FEW, "buried")))
     assert failed(report) == {"degenerate policies"}
     assert "buried +1.000" in detail(report, "degenerate policies")
 
@@ -154,16 +166,16 @@ def test_a_grader_that_pays_outside_its_range_is_caught(monkeypatch: pytest.Monk
         return replace(grade, components={"accuracy": 7.0}) if '"Malicious"' in reply else grade
 
     paying(monkeypatch, generous)
-    assert {"bounds", "outcomes"} <= failed(audited(Planted()))
+    assert {"bounds", "chance", "outcomes"} <= failed(audited(Planted(), SMALL))
 
 
 def test_a_player_that_never_answers_is_counted_and_reads_as_json() -> None:
     def stumble(task: Any, messages: Any, seed: int) -> str:
         raise RuntimeError("fell over")
 
-    report = audited(Planted(text_policy("stumble", PolicyKind.EXPLOIT, "raises", stumble)), tasks=210)
-    assert {"outcomes", "degenerate policies"} == failed(report)
-    assert detail(report, "outcomes") == "rollouts that failed through us: stumble (210)"
+    report = audited(Planted(text_policy("stumble", PolicyKind.HEURISTIC, "raises", stumble)), SMALL)
+    assert failed(report) == {"outcomes"}
+    assert detail(report, "outcomes") == "rollouts that failed through us: stumble (40)"
     scores = {p["name"]: p for p in json.loads(json.dumps(report.to_json(), allow_nan=False))["policies"]}
     assert scores["stumble"]["reward"] is None
 
@@ -176,11 +188,24 @@ def test_a_feature_that_gives_the_label_away_is_caught() -> None:
         return {"prompt": f"{data.prompt} ttl=64" if data.truth == "Malicious" else data.prompt}
 
     with rewritten(leak):
-        report = audited(Planted())
+        report = audited(Planted(keep=("reference", "echo")))
     assert failed(report) == {"shallow model"}
-    assert report.checks[-1].passed
-    figures = next(check.figures for check in report.checks if check.check == "shallow model")
-    assert figures["accuracy"] > figures["ceiling"]
+    (figures,) = [check.figures for check in report.checks if check.check == "shallow model"]
+    assert figures["one_word"] == 1.0
+
+
+def test_many_weak_hints_are_caught() -> None:
+    def leak(data: Any) -> dict[str, str]:
+        number = int(hashlib.sha256(str(data.id).encode()).hexdigest(), 16)
+        side = data.truth == "Malicious"
+        hints = [f"hint{i}" for i in range(40) if (number >> 3 * i) % 8 < (6 if side else 2)]
+        return {"prompt": f"{data.prompt} {' '.join(hints)}"}
+
+    with rewritten(leak):
+        plan = make_plan(NETWORK_LOGS, SYNTH)
+    caught = checks.check_shallow(plan.tasks)
+    assert not caught.passed
+    assert caught.figures["one_word"] < caught.figures["ceiling"] < caught.figures["words"]
 
 
 @pytest.mark.parametrize(
@@ -197,14 +222,14 @@ def test_a_feature_that_gives_the_label_away_is_caught() -> None:
 )
 def test_words_that_give_the_label_away_are_caught(leak: Any) -> None:
     with rewritten(leak):
-        plan = make_plan(NETWORK_LOGS, {**SYNTH, "synth_rows": 40})
+        plan = make_plan(NETWORK_LOGS, SMALL)
     caught = checks.check_words(plan.tasks, WEIGHTS)
     assert not caught.passed
     assert "times, such as" in caught.detail
 
 
 def test_a_single_class_is_caught() -> None:
-    plan = make_plan(NETWORK_LOGS, {**SYNTH, "synth_rows": 40})
+    plan = make_plan(NETWORK_LOGS, SMALL)
     assert checks.check_classes(plan.tasks).passed
     for truth in ("Malicious", "Benign"):
         alone = [task for task in plan.tasks if task.data.truth == truth]
@@ -220,30 +245,24 @@ def test_a_reference_that_does_not_win_is_caught() -> None:
     shy = text_policy(
         "reference", PolicyKind.REFERENCE, "shy", lambda task, messages, seed: answer_json(task.truth, 0.6)
     )
-    report = audited(Planted(shy))
+    report = audited(Planted(shy), SMALL)
     assert failed(report) == {"reference", "anchors"}
     assert "lowest +1.420 of a maximum of +1.500, needed +1.425" in detail(report, "reference")
 
 
 def test_a_reference_that_fails_on_one_task_is_caught() -> None:
-    def once_wrong(task: Any, messages: Any, seed: int) -> str:
-        return answer_json(task.truth, 1.0) if task.id != "recipe:2000000:7" else "no idea"
+    target = make_plan(NETWORK_LOGS, SMALL).tasks[3].data.id
 
-    plan = make_plan(NETWORK_LOGS, {**SYNTH, "synth_rows": 40})
-    target = plan.tasks[3].data.id
-
-    def wrong(task: Any, messages: Any, seed: int) -> str:
+    def answer(task: Any, messages: Any, seed: int) -> str:
         return "no idea" if task.id == target else answer_json(task.truth, 1.0)
 
-    report = audited(
-        Planted(text_policy("reference", PolicyKind.REFERENCE, "", wrong)), {**SYNTH, "synth_rows": 40}
-    )
-    assert "reference" in failed(report)
+    report = audited(Planted(text_policy("reference", PolicyKind.REFERENCE, "but one", answer)), SMALL)
+    assert failed(report) == {"reference", "anchors"}
     assert "lowest -4.000" in detail(report, "reference")
 
 
 def test_a_task_that_saving_changes_is_caught() -> None:
-    plan = make_plan(NETWORK_LOGS, {**SYNTH, "synth_rows": 40})
+    plan = make_plan(NETWORK_LOGS, SMALL)
     first, *rest = plan.tasks
     broken = replace(plan, tasks=[first.with_data(posterior=float("inf")), *rest])
 
@@ -256,16 +275,15 @@ def test_a_task_that_saving_changes_is_caught() -> None:
     assert result.detail == "1 tasks have another content hash after saving and loading"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in PolicyKind if kind.must_not_win])
-def test_a_policy_that_must_not_win_and_does_is_caught(kind: PolicyKind) -> None:
-    report = audited(Planted(sly(kind=kind)), tasks=200)
-    assert "degenerate policies" in failed(report) <= {"degenerate policies", "anchors"}
+def test_a_policy_that_must_not_win_and_does_is_caught() -> None:
+    report = audited(Planted(sly()))
+    assert failed(report) == {"degenerate policies"}
     assert detail(report, "degenerate policies") == "these win: sly +1.000, limit 0.05"
 
 
-def test_an_environment_that_only_the_reference_can_play_is_caught() -> None:
+def test_an_environment_that_no_honest_play_gets_anywhere_in_is_caught() -> None:
     lost = text_policy("insider", PolicyKind.HEURISTIC, "clueless", lambda task, messages, seed: "?")
-    assert failed(audited(Planted(lost), tasks=200)) == {"honest baseline"}
+    assert failed(audited(Planted(lost))) == {"honest baseline"}
 
 
 @pytest.mark.parametrize(
@@ -273,20 +291,17 @@ def test_an_environment_that_only_the_reference_can_play_is_caught() -> None:
     [
         ({"reference": 1.2}, {"anchors"}),
         ({"reference": 1.6}, {"anchors"}),
-        ({"chance": 0.5}, {"anchors", "chance", "degenerate policies"}),
+        ({"chance": 0.5}, {"anchors", "chance"}),
         ({"chance": 1.0}, {"chance"}),
-        ({"chance": 1.5}, {"chance", "degenerate policies", "honest baseline"}),
     ],
     ids=str,
 )
 def test_anchors_that_lie_are_caught(lie: dict[str, float], caught_by: set[str]) -> None:
-    assert failed(audited(Planted(ends=lambda anchors: replace(anchors, **lie)))) == caught_by
+    assert failed(audited(Planted(ends=lambda anchors: replace(anchors, **lie)), SMALL)) == caught_by
 
 
 def test_policies_that_an_environment_forgot_are_missed() -> None:
-    bare = Planted(keep=())
-    bare.policies = lambda seat: {}  # type: ignore[method-assign]
-    report = audited(bare, {**SYNTH, "synth_rows": 40})
+    report = audited(Planted(keep=(), honest=False), SMALL)
     assert failed(report) == {"range", "degenerate policies", "honest baseline", "reference", "anchors"}
 
 
@@ -294,39 +309,85 @@ def test_policies_that_an_environment_forgot_are_missed() -> None:
 
 
 def test_an_environment_with_tools_is_audited() -> None:
-    report = audited(TOOLBOX, {})
+    report = audited(TOOLBOX, {"words": 2})
     assert failed(report) == {"honest baseline"}
     assert detail(report, "honest baseline") == "there is none to play; every environment ships one"
-    assert [score.reward for score in report.scores] == [1.0, 0.0, 0.0]
+    assert {score.spec.name: score.reward for score in report.scores} == {
+        "reference": 1.0,
+        "clumsy": 0.0,
+        "empty": 0.0,
+    }
 
 
 def test_an_environment_of_two_seats_is_audited() -> None:
     report = audited(DUEL, {})
     assert failed(report) == set()
-    by_name = {score.spec.name: score.reward for score in report.scores}
-    assert by_name == {
+    assert {score.spec.name: score.reward for score in report.scores} == {
         "bisect": 1.0,
         "upwards": pytest.approx(3 / 7),
         "stubborn": pytest.approx(1 / 7),
     }
+    assert detail(report, "degenerate policies") == "exempt: duel has 7 tasks, fewer than 200"
+
+
+# The checks by themselves ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large() -> Plan:
+    """A plan of the default set, under anchors that make normalised scores easy to read."""
+    return replace(make_plan(NETWORK_LOGS, {}), anchors=Anchors(chance=0.0, chance_answer="", reference=1.0))
+
+
+def scored(name: str, kind: PolicyKind, reward: float, normalised: float | None) -> PolicyScore:
+    return PolicyScore(sly(name, kind), reward, normalised, ours=0, lowest=reward, highest=reward)
+
+
+@pytest.mark.parametrize("kind", PolicyKind)
+@pytest.mark.parametrize("reward", [0.05, 0.051])
+def test_the_limit_is_for_policies_that_must_not_win(kind: PolicyKind, reward: float, large: Plan) -> None:
+    base = scored("base", PolicyKind.CONSTANT, 0.0, 0.0)
+    result = check_degenerate(large, [base, scored("one", kind, reward, reward)])
+    assert result.passed == (reward <= 0.05 or not kind.must_not_win)
+
+
+def test_a_degenerate_policy_without_a_score_is_no_pass(large: Plan) -> None:
+    assert not check_degenerate(large, [scored("one", PolicyKind.DEGENERATE, 1.0, None)]).passed
+
+
+@pytest.mark.parametrize("kind", PolicyKind)
+def test_only_an_honest_baseline_above_the_limit_will_do(kind: PolicyKind, large: Plan) -> None:
+    assert check_honest(large, [scored("one", kind, 0.06, 0.06)]).passed == kind.is_honest_baseline
+    assert not check_honest(large, [scored("one", kind, 0.05, 0.05)]).passed
+    assert not check_honest(large, [scored("one", kind, 1.0, None)]).passed
+
+
+def test_no_constant_answer_is_above_chance(large: Plan) -> None:
+    reference = scored("reference", PolicyKind.REFERENCE, 1.0, 1.0)
+    for reward, holds in ((0.0, True), (0.01, False)):
+        constant = scored("constant", PolicyKind.CONSTANT, reward, reward)
+        assert check_anchors(large, [reference, constant]).passed == holds
+
+
+@pytest.mark.parametrize(
+    ("paid", "holds"), [(-4.0, True), (1.5, True), (-4.01, False), (1.51, False), (math.nan, False)]
+)
+def test_what_is_paid_is_held_against_the_declared_range(paid: float, holds: bool, large: Plan) -> None:
+    assert check_bounds_played(large, [scored("one", PolicyKind.HEURISTIC, paid, 0.0)]).passed == holds
 
 
 def test_a_policy_that_cannot_play_sits_out() -> None:
-    from dataclasses import replace as changed
-
-    shut_out = changed(sly("shut-out"), can_play=lambda task: False)
-    report = audited(Planted(shut_out), tasks=40)
+    shut_out = replace(sly("shut-out"), can_play=lambda task: False)
+    report = audited(Planted(shut_out), SMALL)
     assert "shut-out" not in {score.spec.name for score in report.scores}
 
 
-def test_every_policy_plays_every_task_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_policy_plays_every_task_once() -> None:
     seen: list[str] = []
 
     def act(task: Any, messages: Any, seed: int) -> str:
         seen.append(task.id)
         return ""
 
-    spec = PolicySpec("watch", PolicyKind.DEGENERATE, "counts", lambda seed: TextPolicy(act, seed))
-    audited(Planted(spec), tasks=50)
-    assert len(seen) == len(set(seen)) == 50
-    assert playing.SMALLEST_SET == 200
+    audited(Planted(text_policy("watch", PolicyKind.DEGENERATE, "counts", act)), SMALL)
+    assert len(seen) == len(set(seen)) == 40

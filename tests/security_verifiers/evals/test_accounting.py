@@ -29,7 +29,7 @@ EXPECTED = {
 FLOOR, MAXIMUM = -4.0, 1.5
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.sampled_from(sorted(EXPECTED)), min_size=1, max_size=30), st.integers(1, 8))
 def test_counts_sum_to_the_plan(scripts: list[str], concurrency: int) -> None:
     with tempfile.TemporaryDirectory() as root:

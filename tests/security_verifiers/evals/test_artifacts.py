@@ -136,11 +136,24 @@ class TestConfig:
         with pytest.raises(UsageError, match="no run to resume here"):
             read_config(tmp_path / "file")
 
-    @pytest.mark.parametrize("text", ["a = ", "\x00", 'nulls = ["a.b"]', "nulls = 7\n[dataset]"])
-    def test_broken(self, tmp_path: Path, text: str) -> None:
-        (tmp_path / "config.toml").write_text(text)
-        with pytest.raises(ArtifactError, match=r"config\.toml"):
-            read_config(tmp_path)
+    @pytest.mark.parametrize(
+        ("change", "told"),
+        [
+            (("seed = 42", "seed = "), "can't read config.toml"),
+            (("seed = 42", ""), "config.toml lacks seed"),
+            (("nulls = []", 'nulls = ["rows.x"]'), "config.toml is not one of ours"),
+            (("nulls = []", "nulls = 7"), "config.toml is not one of ours"),
+        ],
+    )
+    def test_broken(self, play: Play, tmp_path: Path, change: tuple[str, str], told: str) -> None:
+        run = play(QUICK, follower(), tmp_path, config={"rows": 2})
+        path = run.folder / "config.toml"
+        text = path.read_text()
+        assert change[0] in text
+        path.write_text(text.replace(*change))
+        with pytest.raises(ArtifactError) as refused:
+            read_config(run.folder)
+        assert told in str(refused.value)
 
 
 def test_metadata_say_what_the_run_was(play: Play, tmp_path: Path) -> None:

@@ -267,3 +267,16 @@ def test_time_adds_up_over_resumes(play: Play, tmp_path: Path) -> None:
     assert first.metadata["seconds"] >= 8 * 0.02
     assert again.metadata["seconds"] > first.metadata["seconds"]
     assert again.metadata["started"] == first.metadata["started"]
+
+
+def test_resumed_from_inside_its_folder(
+    play: Play, tmp_path: Path, whole: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "moved"
+    shutil.copytree(whole.folder, folder)
+    lines = (folder / "results.jsonl").read_text().splitlines(keepends=True)
+    (folder / "results.jsonl").write_text("".join(lines[:7]))
+    monkeypatch.chdir(folder)
+    run = play(QUICK, follower(), tmp_path, config=MIXED, resume=Path())
+    assert run.summary == whole.summary
+    assert run.metadata["run_id"] == whole.metadata["run_id"]

@@ -104,6 +104,7 @@ class FakeProvider:
     bodies: list[Any] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
     in_flight: int = 0
     most_in_flight: int = 0
     address: str = ""
@@ -131,6 +132,7 @@ class FakeProvider:
         self.headers.append(dict(request.headers))
         self.bodies.append(await request.json())
         self.in_flight += 1
+        self.arrived.set()
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             behave = self.script.pop(0) if self.script else self.default

@@ -51,7 +51,7 @@ async def test_a_tool_conversation_goes_there_and_back(provider: FakeProvider, c
     await model.close()
 
     assert provider.paths == ["/v1/messages"] * 2
-    assert provider.headers[0]["X-Api-Key"] == KEY
+    assert provider.headers[0]["x-api-key"] == KEY
     assert provider.headers[0]["anthropic-version"] == "2023-06-01"
     assert provider.bodies[0] == {
         "model": "fake-1",

@@ -2,6 +2,7 @@
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ TODAY = date(2026, 11, 21)
 SHIPPED = load_portfolio()
 
 
-async def checked(provider: FakeProvider, key: str = KEY, **changes: object) -> CheckResult:
+async def checked(provider: FakeProvider, key: str = KEY, **changes: Any) -> CheckResult:
     portfolio = Portfolio(Path("models.toml"), {"fake": provider.entry(**changes)}, "fake")
     result = await check_argument("fake", portfolio, {"FAKE_API_KEY": key}, TODAY)
     assert "\n" not in result.reason

@@ -76,6 +76,17 @@ async def test_the_length_goes_into_the_field_that_the_model_knows(
     assert "max_tokens" not in provider.bodies[0]
 
 
+@pytest.mark.parametrize("forced", [True, False])
+async def test_a_form_is_forced_only_where_the_entry_says_so(
+    forced: bool, provider: FakeProvider, connected: Connect
+) -> None:
+    schema = {"type": "object", "properties": {"label": {"type": "string"}}}
+    await ask(connected(provider.entry(forced_form=forced)), sampling=Sampling(answer_schema=schema))
+    sent = provider.bodies[0].get("response_format")
+    form = {"name": "answer", "strict": True, "schema": schema}
+    assert sent == ({"type": "json_schema", "json_schema": form} if forced else None)
+
+
 async def test_usage_that_is_not_told_is_estimated_and_says_so(
     provider: FakeProvider, connected: Connect
 ) -> None:
@@ -377,8 +388,7 @@ async def test_cancelling_a_call_frees_its_place(provider: FakeProvider, connect
     model = connected(provider.entry(max_concurrency=1))
     await model.start()
     stuck = asyncio.create_task(model.complete([{"role": "user", "content": "x"}], [], Sampling()))
-    while not provider.in_flight:
-        await asyncio.sleep(0.005)
+    await provider.arrived.wait()
     stuck.cancel()
     with pytest.raises(asyncio.CancelledError):
         await stuck

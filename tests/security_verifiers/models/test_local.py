@@ -31,7 +31,7 @@ def default_entry() -> ModelEntry:
 ENTRY = default_entry()
 assert ENTRY.table.server is not None
 SERVER = ENTRY.table.server
-PROMPTS = ["Name three colours.", "What is a port scan?", "Count to five.", "Name three colours."]
+PROMPTS = ["Name three colours.", "What is a port scan?", "Name three colours."]
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ async def model(weights: Path) -> AsyncIterator[LocalLlama]:
     await running.close()
 
 
-async def say(model: LocalLlama, text: str, length: int = 24) -> Completion:
+async def say(model: LocalLlama, text: str, length: int = 12) -> Completion:
     return await model.complete([{"role": "user", "content": text}], [], Sampling(max_tokens=length))
 
 
@@ -81,13 +81,13 @@ async def test_it_answers_repeats_itself_and_goes_when_told(weights: Path) -> No
     assert all(each.message["content"] for each in answers)
     assert answers[0].usage is not None
     assert not answers[0].usage.estimated
-    assert answers[0].usage.completion_tokens <= 24
+    assert answers[0].usage.completion_tokens <= 12
     assert answers[0].model == "SmolLM2-135M-Instruct"
     # Greedy: other prompts in between, another order and what the cache holds change nothing.
     again = [await say(model, prompt) for prompt in reversed(PROMPTS)]
     assert [each.message for each in reversed(again)] == [each.message for each in answers]
 
-    many = await asyncio.gather(*[say(model, f"What is {i}?", 8) for i in range(20)])
+    many = await asyncio.gather(*[say(model, f"What is {i}?", 2) for i in range(12)])
     assert len({each.message["content"] for each in many}) > 1
     await model.close()
     await model.close()
