@@ -44,8 +44,8 @@ class LocalLlama:
     """A model in a process of our own: started by `start`, stopped by `close`, never outliving us.
 
     Greedy answers are the same bit for bit while one request at a time is in flight, in any order. With
-    several, a prompt whose beginning is cached may now and then be summed in another order, so that a near tie
-    falls the other way; `extra_body = { cache_prompt = false }` in the portfolio ends that, at half the speed.
+    several, a prompt whose beginning is cached may now and then be summed in another order, so that a near
+    tie falls the other way; `extra_body = { cache_prompt = false }` ends that, at half the speed.
 
     Args:
         entry: a local-llama entry of the portfolio.

@@ -1,103 +1,134 @@
-"""The registry of environments, what they need, and the ends of their scores."""
+"""Environments: finding them by name, what they need, and the scale of the normalised score."""
 
-from pathlib import Path
+import math
+from collections.abc import Iterator, Sequence
+from importlib.metadata import EntryPoint
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sv_shared.environment
-from sv_shared.environment import Anchors, Requirement, find, installed
-from sv_shared.errors import DataError, ToolError, UsageError
-from sv_shared.taskset import draw_indices
-from sv_test_duel import DUEL
-from sv_test_quick import QUICK
+from sv_shared import environment
+from sv_shared.environment import GROUP, Anchors, Environment, Requirement, find, installed
+from sv_shared.errors import UsageError
+from sv_shared.policies import PolicySpec
+
+
+class Made(Environment):
+    """An environment that is only declared."""
+
+    title = "made up"
+    version = "1"
+    core_metrics = ()
+    sheet_metrics = ()
+    default_policies = ()
+
+    def __init__(self, alias: str, identifier: str) -> None:
+        self.alias, self.id = alias, identifier  # type: ignore[misc]
+
+    def policies(self, seat: str) -> dict[str, PolicySpec]:
+        return {}
+
+    def anchors(self, tasks: Sequence[Any]) -> Anchors:
+        return Anchors(0.0, "", 1.0)
+
+    def checks(self, tasks: Sequence[Any]) -> Sequence[Any]:
+        return ()
+
+
+ONE, TWO = Made("e1", "sv-env-one"), Made("e2", "sv-env-the-other")
 
 
 @pytest.fixture
-def two(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two environments are installed."""
-    monkeypatch.setattr(sv_shared.environment, "installed", lambda: {"duel": DUEL, "quick": QUICK})
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two installed packages, found the way real ones are."""
+    points = [
+        EntryPoint("e2", f"{__name__}:TWO", GROUP),
+        EntryPoint("e1", f"{__name__}:ONE", GROUP),
+    ]
+    monkeypatch.setattr(environment, "entry_points", lambda group: points if group == GROUP else [])
+    installed.cache_clear()
+    yield
+    installed.cache_clear()
 
 
-@pytest.mark.usefixtures("two")
-@pytest.mark.parametrize("name", ["quick", "QUICK", "sv-test-quick", "SV-Test-Quick"])
-def test_found_by_alias_and_by_name(name: str) -> None:
-    assert find(name) is QUICK
+@pytest.mark.usefixtures("registry")
+def test_packages_are_found_by_their_entry_points() -> None:
+    assert installed() == {"e1": ONE, "e2": TWO}
+    assert list(installed()) == ["e1", "e2"]
 
 
-@pytest.mark.usefixtures("two")
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("name", ["e2", "E2", "sv-env-the-other", "SV-ENV-The-Other"])
+def test_alias_and_full_id_name_the_same(name: str) -> None:
+    assert find(name) is TWO
+
+
+@pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("quik", "Did you mean quick?"), ("sv-test-dual", "Did you mean sv-test-duel?"), ("", "Installed: ")],
+    [
+        ("sv-env-oen", "Did you mean sv-env-one?"),
+        ("env-the-other", "Did you mean sv-env-the-other?"),
+        ("e11", "Did you mean e1?"),
+        ("phishing", "Installed: e1, sv-env-one, e2, sv-env-the-other"),
+        ("", "Installed: e1"),
+    ],
 )
-def test_a_misspelt_name_gets_a_hint(name: str, hint: str) -> None:
-    with pytest.raises(UsageError, match="no environment named") as refused:
+def test_a_name_that_is_none_gets_a_hint(name: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
         find(name)
-    assert hint in str(refused.value)
+    assert caught.value.what == f"no environment named {name!r}"
+    assert caught.value.hint.startswith(hint)
 
 
-def test_nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sv_shared.environment, "installed", dict)
+def test_nothing_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "installed", dict)
     with pytest.raises(UsageError, match="Installed: none"):
         find("e1")
 
 
-def test_installed_packages_join_by_their_entry_point(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / "sv_test_joined-1.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: sv-test-joined\nVersion: 1\n")
-    (package / "entry_points.txt").write_text(
-        "[security_verifiers.environments]\nquick = sv_test_quick:QUICK\nduel = sv_test_duel:DUEL\n"
+def test_the_network_logs_are_installed() -> None:
+    found = find("e1")
+    assert found is find("sv-env-network-logs")
+    assert found.alias == "e1"
+    assert found.unmet() == []
+    sample = found.loader_sample()
+    assert sample is not None
+    assert set(found.default_policies) <= found.policies(found.evaluated_seat).keys()
+
+
+# The scale ------------------------------------------------------------------------------------------------
+
+REWARDS = st.floats(-1e6, 1e6)
+
+
+@given(chance=REWARDS, span=st.floats(1e-3, 1e6), share=st.floats(-10, 10))
+def test_chance_is_0_and_the_reference_1(chance: float, span: float, share: float) -> None:
+    ends = Anchors(chance, "", chance + span)
+    assert ends.normalise(ends.chance) == 0.0
+    assert ends.normalise(ends.reference) == 1.0
+    between = ends.normalise(chance + share * span)
+    assert between is not None
+    assert math.isclose(between, share, rel_tol=1e-5, abs_tol=1e-5)
+
+
+@given(chance=REWARDS, below=st.floats(0, 1e6), reward=REWARDS)
+def test_without_a_span_there_is_no_score(chance: float, below: float, reward: float) -> None:
+    assert Anchors(chance, "", chance - below).normalise(reward) is None
+
+
+# Needs ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_missing_is_said_in_order() -> None:
+    needy = Made("x", "x")
+    assert needy.unmet() == []
+    needy.requirements = (  # type: ignore[misc]
+        Requirement("a tool", lambda: None),
+        Requirement("opa", lambda: "opa is not there: run sv tools install opa"),
+        Requirement("kernel", lambda: "no user namespaces"),
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    installed.cache_clear()
-    try:
-        assert {"duel", "quick", "e1"} <= set(installed())
-        assert list(installed()) == sorted(installed())
-        assert installed()["quick"] is QUICK
-    finally:
-        installed.cache_clear()
-
-
-def test_what_an_environment_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from security_verifiers.evals.plan import make_plan
-
-    needs = (
-        Requirement("opa", lambda: "opa is not installed: run sv tools install opa"),
-        Requirement("python", lambda: None),
-    )
-    assert QUICK.unmet() == []
-    monkeypatch.setattr(type(QUICK), "requirements", needs)
-    assert QUICK.unmet() == ["opa is not installed: run sv tools install opa"]
-    with pytest.raises(ToolError, match="quick can't run here: opa is not installed"):
-        make_plan(QUICK, {})
-
-
-@given(st.floats(-10, 10), st.floats(-10, 10).filter(lambda x: abs(x) > 1e-3), st.floats(-3, 3, width=32))
-def test_normalised_scores(chance: float, span: float, share: float) -> None:
-    anchors = Anchors(chance, "nothing", chance + span)
-    score = anchors.normalise(chance + share * span)
-    if span < 0:
-        assert score is None
-    else:
-        assert score == pytest.approx(share, abs=1e-9 / span + 1e-9)
-
-
-def test_no_score_where_the_ends_coincide() -> None:
-    assert Anchors(1.0, "x", 1.0).normalise(1.0) is None
-
-
-@given(st.integers(0, 200), st.integers(0, 300), st.integers())
-def test_draws_are_without_replacement(available: int, wanted: int, seed: int) -> None:
-    if wanted > available:
-        with pytest.raises(DataError, match=f"{wanted} tasks were asked for and d has {available}"):
-            draw_indices(available, wanted, seed, "d")
-        return
-    drawn = draw_indices(available, wanted, seed, "d")
-    assert len(drawn) == len(set(drawn)) == wanted
-    assert all(0 <= i < available for i in drawn)
-    assert drawn == draw_indices(available, wanted, seed, "d")
-    assert sorted(draw_indices(available, None, seed, "d")) == list(range(available))
+    assert needy.unmet() == ["opa is not there: run sv tools install opa", "no user namespaces"]
+    assert needy.loader_sample() is None

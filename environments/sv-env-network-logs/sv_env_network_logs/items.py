@@ -2,11 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from sv_env_network_logs.data import Attempted, FlowTable, Windows, open_dataset, require_both_classes, select
 from sv_env_network_logs.public_mini import Item, load_public_mini
-from sv_env_network_logs.render import View
+from sv_env_network_logs.render import VIEWS, View
+from sv_env_network_logs.synth.posterior import posteriors
 from sv_env_network_logs.synth.recipe import RECIPE_VERSION, generate
 from sv_env_network_logs.synth.splits import SEED_RANGES, Split
 from sv_env_network_logs.synth.tiers import DIFFICULTIES
@@ -134,7 +136,7 @@ def _public_mini(settings: Settings) -> ListedItems:
         if settings.view in (None, item.view) and settings.difficulty in (None, item.example.difficulty)
     ]
     info = DatasetInfo("public-mini/e1", "recipe, test seeds", "test", len(items), "generation batch")
-    return ListedItems(items, info)
+    return ListedItems(_for_the_reader(items, settings.difficulty), info)
 
 
 def _synthetic(settings: Settings) -> ListedItems:
@@ -148,4 +150,23 @@ def _synthetic(settings: Settings) -> ListedItems:
     )
     details = {"recipe": RECIPE_VERSION, "seed": seed, "difficulty": settings.difficulty, "view": view}
     info = DatasetInfo("synth/e1", "recipe", split, len(examples), "generation batch", details)
-    return ListedItems([Item(view, example) for example in examples], info)
+    return ListedItems(
+        _for_the_reader([Item(view, example) for example in examples], settings.difficulty), info
+    )
+
+
+def _for_the_reader(items: Sequence[Item], difficulty: str | None) -> list[Item]:
+    """The items with the posterior of somebody who sees the prompt and knows the dataset.
+
+    The prompt does not say how hard an item is. In a set of one tier that is known all the same; in a mixed set
+    it is not, and the posterior is over all tiers.
+    """
+    if difficulty is not None:
+        return list(items)
+    blind: list[Item] = list(items)
+    for view in VIEWS:
+        rows = [i for i, item in enumerate(items) if item.view == view]
+        chances = posteriors([items[i].example for i in rows], view, tiers=DIFFICULTIES)
+        for i, chance in zip(rows, chances.tolist(), strict=True):
+            blind[i] = Item(view, replace(items[i].example, posterior=chance))
+    return blind

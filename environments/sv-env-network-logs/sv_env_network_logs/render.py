@@ -58,6 +58,7 @@ class Payoffs:
         missed: for Benign on an attack.
         abstain: for Abstain, whatever the truth and the confidence; None where it is not on offer.
         calibration: the weight w of w * (1 - (confidence - 1[right])^2), which every label earns on top.
+        form: "brier", or "linear" for w * (1 - |confidence - 1[right]|), an ablation.
     """
 
     right: float
@@ -65,6 +66,7 @@ class Payoffs:
     missed: float
     abstain: float | None
     calibration: float
+    form: Literal["brier", "linear"] = "brier"
 
 
 def prompt(example: Example, view: View, payoffs: Payoffs, mask: Collection[str] = ()) -> Prompt:
@@ -116,9 +118,8 @@ def instructions(payoffs: Payoffs) -> str:
         f"Points: {'; '.join(points)}.",
     ]
     if p.calibration:
-        lines.append(
-            f"A label also earns up to {_points(p.calibration)} for an honest confidence (Brier score)."
-        )
+        form = "Brier score" if p.form == "brier" else "1 minus its distance from the outcome"
+        lines.append(f"A label also earns up to {_points(p.calibration)} for an honest confidence ({form}).")
     return "\n".join(lines)
 
 

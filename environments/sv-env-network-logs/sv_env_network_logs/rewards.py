@@ -58,6 +58,7 @@ def payoffs(weights: ClassificationWeights) -> Payoffs:
         missed=-(weights.cost_ratio - 1) * weights.cost,
         abstain=abstain_value(weights),
         calibration=weights.calibration,
+        form=weights.calibration_form,
     )
 
 

@@ -49,7 +49,7 @@ def sly(name: str = "sly", kind: PolicyKind = PolicyKind.DEGENERATE) -> PolicySp
 
 
 def test_public_mini_passes_with_policies_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Some stand for all, and trees learn from fewer rows; the slow test below and `make check` leave out nothing.
+    # Some stand for all, and trees learn from few rows; the slow test below leaves nothing out.
     monkeypatch.setattr(boosted, "TRAINING_ROWS", {"flow": 1500, "window": 100})
     boosted.reference_boosted.cache_clear()
     names = ["reference", "constant-malicious-c50", "always-abstain", "repeated", "random", "boosted"]
