@@ -15,6 +15,8 @@ from sv_shared.errors import DataError
 SCHEMA_VERSION = 1
 PATH = Path(__file__).resolve().parents[3] / "datasets" / "public-mini" / "e1.jsonl"
 """Where the set lies in a checkout."""
+PACKAGED = Path(__file__).with_name("public_mini.jsonl")
+"""Where a wheel carries it."""
 
 
 class Item(NamedTuple):
@@ -48,12 +50,12 @@ class _Line(_Strict):
 
 
 def load_public_mini() -> list[Item]:
-    """The set of this checkout.
+    """The set of this installation.
 
     Raises:
         DataError: it is not there, or not as it should be.
     """
-    return load(PATH)
+    return load(PACKAGED if PACKAGED.exists() else PATH)
 
 
 def load(path: Path) -> list[Item]:
