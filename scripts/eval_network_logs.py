@@ -1,6 +1,6 @@
 """A custom sweep over E1, to copy and change: every tier of fresh synthetic flows, one table a tier.
 
-    .venv/bin/python scripts/eval_network_logs.py --model policy:boosted --model smollm2-135m --rows 200
+.venv/bin/python scripts/eval_network_logs.py --model policy:boosted --model smollm2-135m --rows 200
 """
 
 import argparse
@@ -16,7 +16,9 @@ TIERS = ("easy", "medium", "hard")
 
 def main() -> None:
     """Evaluate each model on each tier and print the sheets."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", action="append", default=None, help="repeatable; default policy:boosted")
     parser.add_argument("--rows", type=int, default=200, help="items a tier")
     parser.add_argument("--view", choices=("flow", "window"), default="flow")

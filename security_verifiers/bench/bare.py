@@ -68,5 +68,5 @@ class BareEnvironment(Environment):
 
 BARE = BareEnvironment()
 
-# verifiers finds a taskset by a top-level module's name; this one is for the bench alone and not installed as such.
+# verifiers finds a taskset by a top-level module's name; this one is for the bench alone and not installed.
 sys.modules["sv_bare_engine"] = sys.modules[__name__]

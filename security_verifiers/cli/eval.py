@@ -25,7 +25,7 @@ DEFAULT_CONCURRENCY = 8
     "-m",
     "models",
     multiple=True,
-    help=f"A model's id, policy:<name>, or openai:<name>@<url>; several by commas.  [default: {DEFAULT_MODEL}]",
+    help=f"A model's id, policy:<name>, or openai:<name>@<url>; comma-separated.  [default: {DEFAULT_MODEL}]",
 )
 @click.option("-n", "--tasks", type=int, default=None, help="Tasks, drawn with the seed.  [default: all]")
 @click.option("--rollouts", type=int, default=1, show_default=True, help="Samples a task.")

@@ -11,6 +11,7 @@ import traceback
 import click
 
 from security_verifiers import __version__
+from sv_shared.errors import SVError
 
 COMMANDS = {
     "eval": ("eval", "Evaluate models on an environment."),
@@ -92,18 +93,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt) as error:
         _fail("interrupted", error, 130, debug)
-    except Exception as error:
-        from sv_shared.errors import SVError
-
-        if not isinstance(error, SVError):
-            _fail(
-                f"a defect of sv: {type(error).__name__}: {error}. Run again with --debug and report it",
-                error,
-                2,
-                debug,
-            )
-        assert isinstance(error, SVError)
+    except SVError as error:
         _fail(str(error), error, error.exit_code, debug)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: users see one line, not a traceback
+        defect = f"a defect of sv: {type(error).__name__}: {error}. Run again with --debug and report it"
+        _fail(defect, error, 2, debug)
     sys.exit(status if isinstance(status, int) else 0)
 
 

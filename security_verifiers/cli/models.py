@@ -71,7 +71,11 @@ def _print(found: Any) -> None:
         table.add_column(heading, no_wrap=True, justify="right" if heading[0] in "$c" else "left")
     table.add_column("notes", style="dim")
     for row in found:
-        key = "none needed" if row.key_set is None else f"{row.key_variable} {'set' if row.key_set else 'not set'}"
+        key = (
+            "none needed"
+            if row.key_set is None
+            else f"{row.key_variable} {'set' if row.key_set else 'not set'}"
+        )
         status = row.status if row.alternative is None else f"{row.status}, see {row.alternative}"
         price = row.price
         table.add_row(

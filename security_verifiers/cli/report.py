@@ -11,7 +11,7 @@ from security_verifiers.cli.options import echo_json, json_option
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_option
 def command(runs: tuple[Path, ...], as_json: bool) -> int:
-    """Print the sheet of stored RUNS (folders with metadata.json; a parent folder stands for all runs below)."""
+    """Print the sheet of stored RUNS (folders with metadata.json; a parent folder means all below it)."""
     from security_verifiers.evals.stored import find_runs, load_run
     from security_verifiers.reports.terminal import print_sheets, sheets_json
 

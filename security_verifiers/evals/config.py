@@ -12,7 +12,6 @@ from security_verifiers.evals.plan import Plan
 from security_verifiers.evals.seats import Seat
 from sv_shared.errors import ArtifactError, UsageError
 
-
 _KEYS = (
     "environment",
     "tasks",

@@ -1,6 +1,7 @@
 """Reading a prompt back: nothing breaks it, and what was displayed comes out."""
 
 import math
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -10,9 +11,9 @@ from sv_env_network_logs.boosted import features
 from sv_env_network_logs.flows import Example
 from sv_env_network_logs.policies import port_rule, rate_rule
 from sv_env_network_logs.reading import earlier_rows, judged, number, shows_window, stated_weights
-from sv_env_network_logs.render import FLOW_LINE, View, prompt, value_text
+from sv_env_network_logs.render import FLOW_LINE, View, instructions, prompt, value_text
 from sv_env_network_logs.rewards import WEIGHTS, payoffs
-from sv_shared.rewards import ClassificationWeights
+from sv_shared.rewards import CalibrationForm, ClassificationWeights
 
 from .test_render import flows
 
@@ -93,15 +94,18 @@ def test_numbers(shown: str, read: float | None) -> None:
     calibration=st.integers(0, 4000).map(lambda n: n / 1000),
     cost_ratio=st.integers(1, 500),
     abstain=st.none() | st.integers(-4000, 4000).map(lambda n: n / 1000),
+    form=st.sampled_from(get_args(CalibrationForm)),
 )
 def test_stated_points_are_paid_by_the_weights_that_are_read(
-    accuracy: float, calibration: float, cost_ratio: int, abstain: float | None
+    accuracy: float, calibration: float, cost_ratio: int, abstain: float | None, form: CalibrationForm
 ) -> None:
     weights = ClassificationWeights(
-        accuracy=accuracy, calibration=calibration, cost_ratio=cost_ratio, abstain=abstain
+        accuracy=accuracy,
+        calibration=calibration,
+        cost_ratio=cost_ratio,
+        abstain=abstain,
+        calibration_form=form,
     )
-    from sv_env_network_logs.render import instructions
-
     stated = payoffs(weights)
     read = stated_weights(instructions(stated))
     assert read is not None
@@ -109,6 +113,7 @@ def test_stated_points_are_paid_by_the_weights_that_are_read(
         there, back = getattr(stated, name), getattr(payoffs(read), name)
         assert (there is None) == (back is None)
         assert there is None or math.isclose(there, back, abs_tol=1e-9)
+    assert read.calibration_form == form or not calibration
 
 
 def test_points_that_nobody_could_pay_are_none() -> None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -18,7 +19,7 @@ RIGHT, WRONG = 1.0 + 0.5 * (1 - 0.3**2), 0.5 * (1 - 0.7**2)
 class _Endpoint(BaseHTTPRequestHandler):
     """Answers every chat with the same completion and keeps what it was asked."""
 
-    asked: list[dict[str, object]] = []
+    asked: ClassVar[list[dict[str, object]]] = []
 
     def do_POST(self) -> None:
         self.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))

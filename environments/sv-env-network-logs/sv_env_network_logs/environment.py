@@ -36,7 +36,7 @@ _PUBLISHED = (
     ("iot23", "F1 0.980", "LogReg, binary, random folds of the whole set (arXiv:2601.18736)"),
     ("unsw", "F1 0.930", "LightGBM, official split"),
 )
-"""(part of a schema's name, figure, source). Random folds flatter: neighbouring flows of one attack are alike."""
+"""(part of a schema's name, figure, source). Random folds flatter: flows of one attack are alike."""
 
 
 class NetworkLogs(Environment):

@@ -67,8 +67,8 @@ class Example:
         cluster: what is resampled together: capture for real data, generation batch for synthetic data.
         history: the host's earlier flows, oldest first; empty in the flow view.
         difficulty: "easy", "medium", "hard", or "" where the source has no tiers.
-        posterior: P(Malicious | what the prompt shows) for a reader who also knows the tier, where it is known
-            exactly; else None.
+        posterior: P(Malicious | what the prompt shows) for a reader who also knows the tier; None where it is
+            not known exactly.
         row: where the item comes from, "file:line" or "recipe:seed:index".
     """
 

@@ -158,8 +158,8 @@ def _synthetic(settings: Settings) -> ListedItems:
 def _for_the_reader(items: Sequence[Item], difficulty: str | None) -> list[Item]:
     """The items with the posterior of somebody who sees the prompt and knows the dataset.
 
-    The prompt does not say how hard an item is. In a set of one tier that is known all the same; in a mixed set
-    it is not, and the posterior is over all tiers.
+    The prompt does not say how hard an item is. In a set of one tier that is known all the same; in a mixed
+    set it is not, and the posterior is over all tiers.
     """
     if difficulty is not None:
         return list(items)

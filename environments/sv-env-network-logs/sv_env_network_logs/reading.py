@@ -15,6 +15,7 @@ _POINTS = {
     "abstain": r"Abstain {} for sure",
     "calibration": r"earns up to {} for an honest confidence",
 }
+_LINEAR = "for an honest confidence (1 minus its distance"
 _STATED = {
     name: re.compile(words.format(r"(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)"))
     for name, words in _POINTS.items()
@@ -67,6 +68,7 @@ def stated_weights(prompt: str) -> ClassificationWeights | None:
             calibration=points.get("calibration", 0.0),
             cost_ratio=1.0 - points["missed"],
             abstain=points.get("abstain"),
+            calibration_form="linear" if _LINEAR in prompt else "brier",
         )
     except ValidationError:
         return None
