@@ -20,6 +20,7 @@ from sv_shared.parsers import (
     JsonClassificationParser,
     ParseFailure,
     Text,
+    looks_like_refusal,
     strip_reasoning,
 )
 
