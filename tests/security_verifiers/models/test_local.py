@@ -82,10 +82,19 @@ async def test_it_answers_repeats_itself_and_goes_when_told(weights: Path) -> No
     assert answers[0].usage is not None
     assert not answers[0].usage.estimated
     assert answers[0].usage.completion_tokens <= 12
+    assert answers[0].token_ids is not None
+    assert answers[0].logprobs is not None
+    assert len(answers[0].token_ids) == len(answers[0].logprobs) == answers[0].usage.completion_tokens
+    assert all(logprob <= 0 for logprob in answers[0].logprobs)
     assert answers[0].model == "SmolLM2-135M-Instruct"
     # Greedy: other prompts in between, another order and what the cache holds change nothing.
     again = [await say(model, prompt) for prompt in reversed(PROMPTS)]
-    assert [each.message for each in reversed(again)] == [each.message for each in answers]
+    for first, second in zip(answers, reversed(again), strict=True):
+        assert (first.message, first.token_ids, first.logprobs) == (
+            second.message,
+            second.token_ids,
+            second.logprobs,
+        )
 
     many = await asyncio.gather(*[say(model, f"What is {i}?", 2) for i in range(12)])
     assert len({each.message["content"] for each in many}) > 1
