@@ -54,7 +54,6 @@ class NetworkLogs(Environment):
         ("coverage", "coverage"),
         ("brier", "Brier"),
         ("ece", "ECE"),
-        ("auroc", "AUROC"),
         ("cost", "cost"),
     )
     classification = ClassificationSpec(positive="Malicious", costs=_costs)

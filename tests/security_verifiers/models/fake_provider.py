@@ -85,6 +85,14 @@ async def cut_off(request: web.Request) -> web.StreamResponse:
     return response
 
 
+async def endless(request: web.Request) -> web.StreamResponse:
+    """Sends and sends."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b" " * 1000)
+
+
 def slow(seconds: float, then: Behaviour) -> Behaviour:
     """Behaves after a while."""
 

@@ -24,6 +24,7 @@ from .fake_provider import (
     ask,
     chat,
     cut_off,
+    endless,
     failing,
     failure,
     hang,
@@ -176,6 +177,7 @@ MALFORMED = {
     "fewer ids than log-probabilities": answer(
         chat(token_ids=[1], logprobs={"content": [{"logprob": -1.0}, {"logprob": -2.0}]})
     ),
+    "log-probabilities with gaps": answer(chat(logprobs={"content": [{"logprob": -1.0}, {"token": "x"}]})),
     "deep nesting": answer("[" * 100_000),
 }
 
@@ -350,7 +352,7 @@ async def test_a_response_without_end_is_cut(
     provider: FakeProvider, connected: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("security_verifiers.models.transport.MOST_BYTES", 10_000)
-    provider.default = answer(chat("x" * 20_000))
+    provider.default = endless
     error = await failing(connected(provider.entry(), policy=RetryPolicy(attempts=1)))
     assert error.kind == "malformed"
 

@@ -98,8 +98,10 @@ async def test_it_answers_repeats_itself_and_goes_when_told(weights: Path) -> No
 
     many = await asyncio.gather(*[say(model, f"What is {i}?", 2) for i in range(12)])
     assert len({each.message["content"] for each in many}) > 1
+    began = time.monotonic()
     await model.close()
     await model.close()
+    assert time.monotonic() - began < 2, "it was killed, where closing its input should have ended it"
     assert gone(pid)
     assert model.pid is None
     with pytest.raises(ModelError, match="not running"):
@@ -125,7 +127,7 @@ async def test_a_prompt_that_does_not_fit_is_the_request_s_fault(model: LocalLla
 
 
 PARENT = """
-    import asyncio, os, sys
+    import asyncio, os, sys, time
     from security_verifiers.models.limits import Limiters
     from security_verifiers.models.local import LocalLlama
     from security_verifiers.models.portfolio import load_portfolio
@@ -136,7 +138,7 @@ PARENT = """
         await model.start()
         if sys.argv[1] == "forked" and os.fork() == 0:
             os.setsid()  # keeps the pipe open past its parent's death
-            while True: await asyncio.sleep(1)
+            time.sleep(3600)
         print(model.pid, flush=True)
         await asyncio.sleep(3600)
 
@@ -156,6 +158,7 @@ def test_the_server_dies_with_a_killed_parent(weights: Path, how: str) -> None:
     line = parent.stdout.readline()
     server = int(line)
     others = [child.pid for child in psutil.Process(parent.pid).children() if child.pid != server]
+    assert len(others) == (how == "forked")
     assert not gone(server, within_s=0.1)
     parent.kill()
     parent.wait()
