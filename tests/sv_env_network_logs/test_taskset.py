@@ -34,6 +34,8 @@ REAL = (
     "unsw_nb15_native",
 )
 POOL = 240
+EASY = {"difficulty": "easy"}
+"""A third of public-mini, which is enough for most tests."""
 WITH_HOSTS_AND_TIMES = ("iot23_ctu34_zeek", "iot23_mixed_tsv23")
 
 
@@ -114,33 +116,35 @@ def test_a_tier_picks_its_rows(mini: Plan) -> None:
 # Drawing --------------------------------------------------------------------------------------------------
 
 
-def test_the_draw_depends_on_the_seed_alone(mini: Plan) -> None:
-    first, again, other = plan(tasks=40, seed=7), plan(tasks=40, seed=7), plan(tasks=40, seed=8)
+def test_the_draw_depends_on_the_seed_alone() -> None:
+    first, again, other = (plan(tasks=40, seed=seed, **EASY) for seed in (7, 7, 8))
     assert ids(first) == ids(again) != ids(other)
     assert first.dataset_hash == again.dataset_hash != other.dataset_hash
     assert len(set(ids(first))) == 40
-    assert ids(plan(seed=7)) != ids(mini), "the order of all rows is drawn too"
+    everything = plan(seed=7, **EASY), plan(seed=8, **EASY)
+    assert ids(everything[0]) != ids(everything[1]), "the order of all rows is drawn too"
 
 
 def test_the_draw_is_uniform() -> None:
-    taskset = plan().env.taskset
-    drawn = [task.data.id for seed in range(120) for task in taskset.draw(30, seed)]
+    taskset = plan(**EASY).env.taskset
+    drawn = [task.data.id for seed in range(120) for task in taskset.draw(10, seed)]
     counts = [drawn.count(identifier) for identifier in set(drawn)]
     # 120 draws of a tenth: Binomial(120, 0.1) a row, mean 12, standard deviation 3.3.
-    assert len(counts) > 295
+    assert len(counts) == 100
+    assert min(counts) > 0
     assert max(counts) < 12 + 5 * 3.3
 
 
 def test_more_tasks_than_rows_is_an_error_with_both_numbers() -> None:
-    with pytest.raises(DataError, match=r"301 tasks were asked for and public-mini/e1 has 300"):
-        plan(tasks=301)
+    with pytest.raises(DataError, match=r"101 tasks were asked for and public-mini/e1 has 100"):
+        plan(tasks=101, **EASY)
     with pytest.raises(DataError, match=r"31 tasks .* synth/e1 has 30"):
         plan(tasks=31, dataset="synth", synth_rows=30)
 
 
 def test_a_draw_of_one_class_is_an_error() -> None:
     with pytest.raises(DataError, match="single class"):
-        plan(tasks=1)
+        plan(tasks=1, **EASY)
 
 
 # What a model sees ----------------------------------------------------------------------------------------
@@ -182,7 +186,7 @@ def test_a_mask_hides_what_it_names_and_says_so(name: str, view: View) -> None:
 
 
 def test_the_mask_setting_reaches_every_task() -> None:
-    masked = plan(mask=["ports", "addresses"], tasks=50)
+    masked = plan(mask=["ports", "addresses"], tasks=50, **EASY)
     assert all("\nHidden: addresses ports\n" in body(task) for task in masked.tasks)
     assert not any("port=" in body(task) for task in masked.tasks)
     assert masked.anchors.ceiling is None
@@ -295,7 +299,7 @@ def test_missing_data_are_never_replaced(tmp_path: Path) -> None:
 
 def test_the_weights_in_force_are_the_points_that_the_prompt_states() -> None:
     weights = {"cost_ratio": 3, "calibration": 0.25, "abstain": None}
-    changed = plan(tasks=20, task={"weights": weights})
+    changed = plan(tasks=20, task={"weights": weights}, **EASY)
     prompt = str(changed.tasks[0].data.prompt)
     assert "Benign on an attack -2, so a missed attack costs 3 times a false alarm." in prompt
     assert "earns up to 0.25 for an honest confidence" in prompt
@@ -362,5 +366,5 @@ def count_calls(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
 
 def test_only_the_drawn_tasks_are_made(count_calls: Callable[[], int]) -> None:
-    plan(tasks=20)
+    plan(tasks=20, **EASY)
     assert count_calls() == 20

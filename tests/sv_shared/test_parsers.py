@@ -370,17 +370,17 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_replies_fail_fast(name: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     for parser in (STRICT, LENIENT):
         assert cause(HOSTILE[name], parser) in PARSE_CAUSES
     looks_like_refusal(HOSTILE[name])
-    assert time.perf_counter() - begin < 2.0
+    assert time.process_time() - begin < 2.0
 
 
 def test_reasoning_that_fills_the_reply_is_linear_not_quadratic() -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert STRICT.parse("<think>" + "<reasoning>" * 150_000 + "</think>" + GOOD) == PARSED
-    assert time.perf_counter() - begin < 2.0
+    assert time.process_time() - begin < 2.0
 
 
 def test_no_reply_is_read_beyond_its_limit() -> None:
