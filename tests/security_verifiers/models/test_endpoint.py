@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from security_verifiers.models.base import ModelCallError, Sampling
+from security_verifiers.models.base import Sampling
 from security_verifiers.models.endpoint import parse_completion
 from security_verifiers.models.retries import RetryPolicy
 from security_verifiers.models.transport import Malformed
@@ -396,16 +396,3 @@ async def test_cancelling_a_call_frees_its_place(provider: FakeProvider, connect
         await stuck
     async with asyncio.timeout(2):
         await ask(model)
-
-
-async def test_repr_and_info_hold_no_key(provider: FakeProvider, connected: Connect) -> None:
-    model = connected(provider.entry())
-    transport = model._transport  # type: ignore[attr-defined]
-    assert KEY not in f"{model!r} {model.info!r} {transport!r} {transport.target!r}"
-    assert model.info.host_kind == "loopback"
-
-
-def test_errors_know_whether_to_retry() -> None:
-    assert ModelCallError("x", kind="timeout").retryable
-    assert not ModelCallError("x", kind="auth").retryable
-    assert not ModelCallError("x", kind="rate_limit", retryable=False).retryable
