@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from sv_shared.errors import ToolError
 from sv_shared.tool_cache import CacheKey, ToolCache, content_hash
+from sv_shared.tools import ToolResult
 
 from .cache_doubles import Caller, Opened, key, result, text
 
