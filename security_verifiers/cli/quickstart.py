@@ -12,11 +12,11 @@ MODEL = "smollm2-135m"
 
 @click.command()
 @click.option(
-    "--tasks", type=click.IntRange(min=1), default=None, help="Tasks an environment.  [default: all]"
+    "--tasks", type=click.IntRange(min=1), default=100, show_default=True, help="Tasks an environment."
 )
 @click.option("--require-all", is_flag=True, help="Fail where an environment can't run here, as CI does.")
 @output_option
-def command(tasks: int | None, require_all: bool, output_dir: Path) -> int:
+def command(tasks: int, require_all: bool, output_dir: Path) -> int:
     """Evaluate the embedded model and the scripted policies on every environment and print the sheets."""
     from security_verifiers.cli.progress import RunProgress
     from security_verifiers.evals.launch import EvalRequest, run_models

@@ -72,7 +72,7 @@ def test_public_mini_passes() -> None:
 
 
 def test_an_audit_without_faults_passes_and_reads_as_json() -> None:
-    report = audited(Planted())
+    report = audited(Planted(), SMALL)
     assert failed(report) == set()
     content = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert content["passed"] is True
@@ -84,9 +84,9 @@ def test_an_audit_without_faults_passes_and_reads_as_json() -> None:
 
 
 def test_a_sample_of_the_tasks_can_be_audited() -> None:
-    assert audited(Planted(), tasks=20).dataset["tasks"] == 20
-    with pytest.raises(DataError, match="211 tasks were asked for"):
-        audited(Planted(), tasks=211)
+    assert audited(Planted(), SMALL, tasks=20).dataset["tasks"] == 20
+    with pytest.raises(DataError, match="41 tasks were asked for"):
+        audited(Planted(), SMALL, tasks=41)
 
 
 def test_few_tasks_are_exempt_and_named() -> None:
@@ -156,7 +156,7 @@ def test_a_grader_that_digs_answers_out_is_caught(monkeypatch: pytest.MonkeyPatc
         return grade if grade.outcome.has_answer else right(inside, truth)
 
     paying(monkeypatch, digging)
-    report = audited(Planted(keep=(*FEW, "buried")))
+    report = audited(Planted(keep=("reference", "buried")))
     assert failed(report) == {"degenerate policies"}
     assert "buried +1.000" in detail(report, "degenerate policies")
 
@@ -188,7 +188,7 @@ def test_a_feature_that_gives_the_label_away_is_caught() -> None:
         return {"prompt": f"{data.prompt} ttl=64" if data.truth == "Malicious" else data.prompt}
 
     with rewritten(leak):
-        report = audited(Planted(keep=("reference", "echo")))
+        report = audited(Planted(keep=("reference", "echo")), {**SMALL, "synth_rows": 120})
     assert failed(report) == {"shallow model"}
     (figures,) = [check.figures for check in report.checks if check.check == "shallow model"]
     assert figures["one_word"] == 1.0
@@ -235,7 +235,7 @@ def test_a_single_class_is_caught() -> None:
         alone = [task for task in plan.tasks if task.data.truth == truth]
         assert not checks.check_classes(alone).passed
     with pytest.raises(DataError, match="single class"):
-        audited(Planted(), tasks=1)
+        audited(Planted(), SMALL, tasks=1)
 
 
 # Faults in the policies and anchors -----------------------------------------------------------------------
@@ -276,21 +276,15 @@ def test_a_task_that_saving_changes_is_caught() -> None:
 
 
 def test_a_policy_that_must_not_win_and_does_is_caught() -> None:
-    report = audited(Planted(sly()))
+    report = audited(Planted(sly(), keep=("reference",)))
     assert failed(report) == {"degenerate policies"}
     assert detail(report, "degenerate policies") == "these win: sly +1.000, limit 0.05"
-
-
-def test_an_environment_that_no_honest_play_gets_anywhere_in_is_caught() -> None:
-    lost = text_policy("insider", PolicyKind.HEURISTIC, "clueless", lambda task, messages, seed: "?")
-    assert failed(audited(Planted(lost))) == {"honest baseline"}
 
 
 @pytest.mark.parametrize(
     ("lie", "caught_by"),
     [
         ({"reference": 1.2}, {"anchors"}),
-        ({"reference": 1.6}, {"anchors"}),
         ({"chance": 0.5}, {"anchors", "chance"}),
         ({"chance": 1.0}, {"chance"}),
     ],
