@@ -72,15 +72,16 @@ async def test_a_task_without_tools_says_so() -> None:
 def test_each_event_loop_has_a_session_of_its_own() -> None:
     """A second `asyncio.run` in one process must not get the session of the first one's dead loop."""
 
-    async def sessions() -> tuple[Any, Any]:
-        first, second = ChatHarness._session(), ChatHarness._session()
-        await first.close()
-        third = ChatHarness._session()
-        await third.close()
-        assert third is not first
-        return first, second
+    async def session() -> Any:
+        assert ChatHarness._session() is ChatHarness._session()
+        return ChatHarness._session()
 
-    first, again = asyncio.run(sessions())
-    assert first is again
-    other, _ = asyncio.run(sessions())
-    assert other is not first
+    async def in_another_loop(first: Any) -> None:
+        second = await session()
+        assert second is not first
+        await second.close()
+        assert await session() is not second
+        await ChatHarness._session().close()
+        await first.close()
+
+    asyncio.run(in_another_loop(asyncio.run(session())))

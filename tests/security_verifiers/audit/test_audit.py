@@ -302,6 +302,7 @@ def test_policies_that_an_environment_forgot_are_missed() -> None:
 # Other environments ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_environment_with_tools_is_audited() -> None:
     report = audited(TOOLBOX, {"words": 2})
     assert failed(report) == {"honest baseline"}

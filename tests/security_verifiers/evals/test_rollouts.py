@@ -4,12 +4,14 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import verifiers.v1 as vf
 
 from security_verifiers.evals.engine import Engine
+from security_verifiers.evals.evaluate import RunLimits, evaluate
 from security_verifiers.evals.plan import Plan, make_plan
 from security_verifiers.evals.run import rollouts
 from sv_shared.errors import ToolError, UsageError
@@ -17,7 +19,7 @@ from sv_shared.interception import LOCAL_SERVERS
 from sv_shared.outcomes import Outcome
 from sv_test_quick import QUICK, follower
 
-from .conftest import seats_of
+from .conftest import Watching, seats_of
 from .doubles import Double, follow
 
 
@@ -83,6 +85,29 @@ async def test_consumer_that_raises_cancels_what_is_in_flight() -> None:
             await consume()
         assert slow.running == 0
         assert slow.cancelled > 0
+        assert other_tasks() == before
+
+
+async def test_a_run_whose_observer_raises_leaves_nothing_running(tmp_path: Path) -> None:
+    """evaluate() is such a consumer: once it has raised, nothing plays on behind the closed folder."""
+
+    def stop(count: int) -> None:
+        raise ZeroDivisionError
+
+    slow = Slow(0.05)
+    async with playing(Double(slow)) as (engine, plan):
+        before = other_tasks()
+        with pytest.raises(ZeroDivisionError):
+            await evaluate(
+                engine,
+                plan,
+                seats_of(QUICK, Double(slow)),
+                tmp_path,
+                limits=RunLimits(4, 30),
+                observer=Watching(stop),
+            )
+        assert slow.running == 0
+        assert slow.begun <= 9
         assert other_tasks() == before
 
 

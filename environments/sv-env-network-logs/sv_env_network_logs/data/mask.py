@@ -78,25 +78,3 @@ def mask_example(example: Example, names: Collection[str]) -> Example:
         flow=mask_flow(example.flow, names),
         history=tuple(mask_flow(flow, names) for flow in example.history),
     )
-
-
-def hidden_fields(groups: Collection[str]) -> frozenset[str]:
-    """The Flow fields that the groups hide."""
-    named = check_mask(groups) - {EXTRA}
-    return frozenset(field for name in named for field in GROUPS.get(name, Group((name,))).fields)
-
-
-def without_extra(example: Example, groups: Collection[str]) -> Example:
-    """The example without the extra features that the groups hide; its Flow fields stay, for the prompt names
-    what is hidden and a window needs addresses and times to be put in order."""
-    if not any(flow.extra for flow in (example.flow, *example.history)):
-        return example
-    masked = mask_example(example, groups)
-    return replace(
-        example,
-        flow=replace(example.flow, extra=masked.flow.extra),
-        history=tuple(
-            replace(flow, extra=hidden.extra)
-            for flow, hidden in zip(example.history, masked.history, strict=True)
-        ),
-    )
