@@ -36,7 +36,7 @@ def print_sheets(runs: Sequence[Run], console: Console | None = None) -> None:
             console.print(table)
             console.print()
         for note in _notes(sheet):
-            console.print(note, style="dim")
+            console.print(Text(note, style="dim"))
         console.print()
     console.print("Artifacts:")
     for run in runs:
@@ -96,8 +96,8 @@ def _table(sheet: Sheet, columns: Sequence[Column], gap: int) -> Table:
         if before is not None and _block(line.kind) != _block(before):
             table.add_section()
         if published and _block(line.kind) in ("model", "ends"):
-            for figure, source in published:
-                table.add_row(Text(f"published: {source}", style="dim"), Text(figure, style="dim"))
+            for number, (figure, _) in enumerate(published, 1):
+                table.add_row(Text(f"published [{number}]", style="dim"), Text(figure, style="dim"))
             published = ()
         table.add_row(name, *cells)
         before = line.kind
@@ -187,6 +187,10 @@ def _notes(sheet: Sheet) -> list[str]:
         f"Reward range {reward['floor']:+g} to {reward['maximum']:+g}.",
         f"Data {dataset['sha256'][:12]}, split {dataset['split']}, seed {m['seed']}. "
         f"Intervals: {_method(sheet)}; cluster = {dataset['cluster_kind']}.",
+    ]
+    notes += [
+        f"[{number}] {source}; another split or metric, for orientation."
+        for number, (_, source) in enumerate(sheet.environment.published(dataset), 1)
     ]
     if any(line.forced_form for line in sheet.lines):
         notes.append(

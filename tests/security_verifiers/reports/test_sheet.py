@@ -200,8 +200,9 @@ def test_the_published_lines_stand_before_the_models(
     )
     for width in (80, 120):
         lines = [line.split()[0] for line in render(runs, width).splitlines() if line.strip()]
-        assert lines.count("published:") == 1
-        assert lines.index("tool") < lines.index("published:") < lines.index("double")
+        assert lines.count("published") == 1
+        assert render(runs, width).count("someone on") == 1
+        assert lines.index("tool") < lines.index("published") < lines.index("double")
 
 
 def test_a_pipe_gets_the_whole_width(runs: list[Run]) -> None:
