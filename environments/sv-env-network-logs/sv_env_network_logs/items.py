@@ -149,7 +149,8 @@ def _synthetic(settings: Settings) -> ListedItems:
         settings.synth_rows, seed=seed, split=split, view=view, difficulty=settings.difficulty
     )
     details = {"recipe": RECIPE_VERSION, "seed": seed, "difficulty": settings.difficulty, "view": view}
-    info = DatasetInfo("synth/e1", "recipe", split, len(examples), "generation batch", details)
+    name = "/".join(["synth/e1", view, *([settings.difficulty] if settings.difficulty else [])])
+    info = DatasetInfo(name, "recipe", split, len(examples), "generation batch", details)
     return ListedItems(
         _for_the_reader([Item(view, example) for example in examples], settings.difficulty), info
     )

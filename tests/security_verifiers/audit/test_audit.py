@@ -288,7 +288,7 @@ def test_a_policy_that_must_not_win_and_does_is_caught() -> None:
         ({"chance": 0.5}, {"anchors", "chance"}),
         ({"chance": 1.0}, {"chance"}),
     ],
-    ids=str,
+    ids=["reference too low", "chance too low", "chance too high"],
 )
 def test_anchors_that_lie_are_caught(lie: dict[str, float], caught_by: set[str]) -> None:
     assert failed(audited(Planted(ends=lambda anchors: replace(anchors, **lie)), SMALL)) == caught_by
