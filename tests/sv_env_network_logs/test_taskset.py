@@ -138,7 +138,7 @@ def test_the_draw_is_uniform() -> None:
 def test_more_tasks_than_rows_is_an_error_with_both_numbers() -> None:
     with pytest.raises(DataError, match=r"101 tasks were asked for and public-mini/e1 has 100"):
         plan(tasks=101, **EASY)
-    with pytest.raises(DataError, match=r"31 tasks .* synth/e1 has 30"):
+    with pytest.raises(DataError, match=r"31 tasks .* synth/e1/flow has 30"):
         plan(tasks=31, dataset="synth", synth_rows=30)
 
 
@@ -197,7 +197,7 @@ def test_the_mask_setting_reaches_every_task() -> None:
 
 def test_the_recipe_is_a_dataset_with_a_range_of_seeds_a_split() -> None:
     dev = plan(dataset="synth", split="dev", synth_rows=40)
-    assert dev.info.id == "synth/e1"
+    assert dev.info.id == "synth/e1/flow"
     assert dev.info.details["seed"] == SEED_RANGES["dev"].start
     assert len(dev.tasks) == 40
     assert {task.data.view for task in dev.tasks} == {"flow"}

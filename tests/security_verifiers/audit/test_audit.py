@@ -93,7 +93,7 @@ def test_few_tasks_are_exempt_and_named() -> None:
     report = audited(Planted(sly()), SMALL)
     assert failed(report) == set()
     for check in ("degenerate policies", "honest baseline"):
-        assert detail(report, check) == "exempt: synth/e1 has 40 tasks, fewer than 200"
+        assert detail(report, check) == "exempt: synth/e1/flow has 40 tasks, fewer than 200"
 
 
 # Faults in the reward -------------------------------------------------------------------------------------

@@ -47,9 +47,9 @@ def sv(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> I
 def test_what_holds_ends_with_0(sv: Callable[..., Ended]) -> None:
     ended = sv("audit", "e1", *SETTINGS)
     assert ended.code == 0
-    assert "sv-env-network-logs: 40 tasks of synth/e1" in ended.out
+    assert "sv-env-network-logs: 40 tasks of synth/e1/flow" in ended.out
     assert "15 checks hold, 0 fail" in ended.out
-    assert "exempt: synth/e1 has 40 tasks" in " ".join(ended.out.split())
+    assert "exempt: synth/e1/flow has 40 tasks" in " ".join(ended.out.split())
 
 
 def test_what_fails_ends_with_1_and_is_named(sv: Callable[..., Ended]) -> None:
