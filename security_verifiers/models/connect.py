@@ -33,7 +33,7 @@ def connect(
         timing: clocks, waiting and chance of the retries (the limiters have their own).
 
     Raises:
-        ModelError: the key is missing; names its variable.
+        ModelError: the key is missing or can't be a header; names its variable.
     """
     if entry.endpoint.provider == "local-llama":
         return LocalLlama(entry, limiters.of(entry), progress)
@@ -44,6 +44,10 @@ def connect(
             f"{entry.id} needs a key and {variable} is not set",
             where=entry.endpoint_id,
             hint=f"export {variable}=... or put it into .env",
+        )
+    if key is not None and not key.isprintable():
+        raise ModelError(
+            f"{variable} holds a line break or another control character", where=entry.endpoint_id
         )
     if url is None:
         raise ModelError(f"{entry.id} has no address", where=entry.endpoint_id)
