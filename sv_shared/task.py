@@ -13,7 +13,6 @@ from functools import cache
 from typing import Any, ClassVar, Generic, Self
 
 import verifiers.v1 as vf
-from pydantic import Field
 from typing_extensions import TypeVar
 
 from sv_shared.grading import Grade
@@ -32,8 +31,6 @@ class GradedData(vf.TaskData):
     """How much of this task's text may be written anywhere."""
     truth: Any = None
     """The truth that answers are compared with, as plain JSON types."""
-    seat_prompts: dict[str, str] = Field(default_factory=dict)
-    """System prompt by seat, for environments with several seats."""
 
 
 DataT = TypeVar("DataT", bound=GradedData, default=GradedData)

@@ -48,11 +48,6 @@ class Seat:
     max_output_tokens: int | None = None
 
     @property
-    def is_scripted(self) -> bool:
-        """True for a policy: it costs nothing and is deterministic by seed."""
-        return isinstance(self.player, PolicySpec)
-
-    @property
     def sampling_set(self) -> dict[str, Any]:
         """The sampling settings that were set, as a JSON object."""
         return {name: value for name, value in asdict(self.sampling).items() if value is not None}

@@ -3,13 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sv_env_network_logs.policies import NEGATIVE
-from sv_env_network_logs.rewards import ABSTAIN, POSITIVE
+from sv_env_network_logs.rewards import POSITIVE, SPELLED
 from sv_shared.environment import Anchors
-from sv_shared.rewards import Call, bayes_reward, best_constant, reward_bounds
+from sv_shared.rewards import bayes_reward, best_constant, reward_bounds
 from sv_shared.task import GradedTask
-
-_WORDS = {Call.POSITIVE: POSITIVE, Call.NEGATIVE: NEGATIVE, Call.ABSTAIN: ABSTAIN}
 
 
 def anchors(tasks: Sequence[GradedTask[Any, Any, Any]]) -> Anchors:
@@ -30,7 +27,7 @@ def anchors(tasks: Sequence[GradedTask[Any, Any, Any]]) -> Anchors:
     known = all(p is not None for p in posteriors)
     return Anchors(
         chance=constant.reward,
-        chance_answer=f"{_WORDS[constant.call]}{stated}",
+        chance_answer=f"{SPELLED[constant.call]}{stated}",
         reference=reward_bounds(weights)[1],
         ceiling=float(bayes_reward(weights, posteriors).mean()) if known else None,
     )

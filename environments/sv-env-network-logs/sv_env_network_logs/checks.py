@@ -8,9 +8,8 @@ import numpy.typing as npt
 
 from sv_env_network_logs import rewards
 from sv_env_network_logs.flows import Label
-from sv_env_network_logs.policies import NEGATIVE
 from sv_env_network_logs.render import instructions
-from sv_env_network_logs.rewards import ABSTAIN, POSITIVE
+from sv_env_network_logs.rewards import ABSTAIN, NEGATIVE, POSITIVE
 from sv_env_network_logs.shallow import ShallowModel, train_shallow
 from sv_shared.environment import Anchors
 from sv_shared.reward_lint import AnswerReward, LintResult, graded_reward, lint_reward, stated_terms

@@ -9,13 +9,10 @@ from typing import Any
 from sv_env_network_logs.flows import LABELS
 from sv_env_network_logs.reading import earlier_rows, judged, number, shows_window, stated_weights
 from sv_env_network_logs.render import View
-from sv_env_network_logs.rewards import ABSTAIN, POSITIVE, WEIGHTS
+from sv_env_network_logs.rewards import ABSTAIN, SPELLED, WEIGHTS
 from sv_shared.answer_policies import answer_json, classification_policies
 from sv_shared.policies import Message, PolicyKind, PolicySpec, last_user_text, text_policy
-from sv_shared.rewards import Call, optimal_answer
-
-NEGATIVE = next(label for label in LABELS if label != POSITIVE)
-_WORDS = {Call.POSITIVE: POSITIVE, Call.NEGATIVE: NEGATIVE, Call.ABSTAIN: ABSTAIN}
+from sv_shared.rewards import optimal_answer
 
 UNUSUAL_PORTS = frozenset(
     {"22", "23", "81", "445", "2323", "3389", "4444", "5555", "6667", "8081", "37215", "52869"}
@@ -59,7 +56,7 @@ def best_answer(probability: float, prompt: str) -> str:
         prompt: states the points; where it does not, they are those of the default weights.
     """
     call, confidence = optimal_answer(stated_weights(prompt) or WEIGHTS, probability)
-    return answer_json(_WORDS[call], confidence)
+    return answer_json(SPELLED[call], confidence)
 
 
 def port_rule(prompt: str) -> float:

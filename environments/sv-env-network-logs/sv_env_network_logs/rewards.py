@@ -8,10 +8,13 @@ from sv_env_network_logs.render import Payoffs
 from sv_shared.classification import grade_classification
 from sv_shared.grading import Grade
 from sv_shared.parsers import JsonClassificationParser
-from sv_shared.rewards import ClassificationWeights, abstain_value
+from sv_shared.rewards import Call, ClassificationWeights, abstain_value
 
 POSITIVE = "Malicious"
+NEGATIVE = "Benign"
 ABSTAIN = "Abstain"
+SPELLED = {Call.POSITIVE: POSITIVE, Call.NEGATIVE: NEGATIVE, Call.ABSTAIN: ABSTAIN}
+"""How E1 spells what an answer decides."""
 WEIGHTS = ClassificationWeights(cost_ratio=5.0, abstain_risk=0.5)
 """A missed attack costs five false alarms; abstaining pays 0.875 and is best at a belief of 0.115 to 0.50."""
 
