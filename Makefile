@@ -8,7 +8,7 @@ ARGS ?=
 tools_flag = $(if $(filter true,$(INCLUDE_TOOLS)),--tools,$(if $(filter false,$(INCLUDE_TOOLS)),--no-tools))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-slow check lock eval-e1 e1
+.PHONY: help setup tools quickstart test test-slow check lock eval-e1 e1
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -19,13 +19,16 @@ setup: ## make .venv, with everything but the embedded model
 quickstart: ## set up, then evaluate the embedded model and the baselines; prints the benchmark sheet
 	@bash scripts/setup.sh local && $(SV) quickstart $(ARGS)
 
-test: ## set up, then run the tests
-	@bash scripts/setup.sh dev && .venv/bin/pytest -n auto $(ARGS)
+tools: ## build and install the external tools of the environments
+	@bash scripts/setup.sh base && $(SV) tools install
+
+test: ## set up, tools included, then run the tests
+	@bash scripts/setup.sh dev && $(SV) tools install && .venv/bin/pytest -n auto $(ARGS)
 
 test-slow: ## the tests that take minutes
 	@bash scripts/setup.sh dev && .venv/bin/pytest -n auto -m slow $(ARGS)
 
-check: ## format, lint, types, import layers, audits
+check: ## format, lint, types, import layers, audits, regression gate
 	@bash scripts/setup.sh dev && bash scripts/check.sh
 
 lock: ## renew requirements/*.txt from pyproject.toml

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Format, lint, types, import layers, docs' promises, audits. Stops at the first that fails and says which.
+# Format, lint, types, import layers, docs' promises, audits, regression gate. Stops at the first that fails and says which.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv/bin
@@ -21,3 +21,4 @@ step layout "$bin/python" scripts/check_layout.py
 for alias in $("$bin/python" -c 'from sv_shared.environment import installed; print(*installed())'); do
     step "audit $alias" "$bin/sv" audit "$alias"
 done
+step gate "$bin/sv" baseline check

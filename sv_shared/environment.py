@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 GROUP = "security_verifiers.environments"
 
+CLASSIFICATION_LOSSES = frozenset(
+    ("false_negative_rate", "false_positive_rate", "cost", "brier", "log_loss", "ece", "aurc", "e_aurc")
+)
+"""Metrics of every classification in which a fall is an improvement."""
+
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
@@ -119,7 +124,9 @@ class Environment(ABC):
     title: ClassVar[str]
     version: ClassVar[str]
     core_metrics: ClassVar[tuple[str, ...]]
-    """Metrics that the regression gate watches, besides the reward."""
+    """Metrics that the regression gate watches, besides the reward; each lies in [0, 1]."""
+    lower_is_better: ClassVar[frozenset[str]] = CLASSIFICATION_LOSSES
+    """Metrics, of those that it names, in which a fall is an improvement."""
     sheet_metrics: ClassVar[tuple[tuple[str, str], ...]]
     """(metric, column heading) of the benchmark sheet, left to right."""
     classification: ClassVar[ClassificationSpec | None] = None
@@ -163,6 +170,13 @@ class Environment(ABC):
     def loader_sample(self) -> "LoaderSample | None":
         """How the speed of this environment's main loader is measured; None where there is none."""
         return None
+
+    def tools(self) -> Mapping[str, Mapping[str, str]]:
+        """The external tools that grade here, for a run's metadata: name -> {"version", "engine"}.
+
+        An engine of "real" is the tool itself, anything else a stand-in that the user allowed.
+        """
+        return {}
 
     def unmet(self) -> list[str]:
         """Why this environment can't run here; empty where it can."""

@@ -1,11 +1,14 @@
 """Options that several commands share, and the small conversions behind them."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from security_verifiers.reports.tables import Table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -82,6 +85,46 @@ def output_option(command: Command) -> Command:
 def json_option(command: Command) -> Command:
     """--json."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(command)
+
+
+def markdown_option(command: Command) -> Command:
+    """--markdown."""
+    return click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request or a document.")(
+        command
+    )
+
+
+def margin_option(command: Command) -> Command:
+    """--margin."""
+    return click.option(
+        "--margin",
+        type=click.FloatRange(0, 1, min_open=True),
+        default=0.03,
+        show_default=True,
+        help="Of the reward's span from chance to reference; absolute for proportions.",
+    )(command)
+
+
+def partial_option(command: Command) -> Command:
+    """--allow-partial."""
+    return click.option(
+        "--allow-partial",
+        is_flag=True,
+        help="Leave broken result lines out instead of refusing the run; the output says so.",
+    )(command)
+
+
+def show_tables(tables: "Sequence[Table]", markdown: bool) -> None:
+    """Print tables for a terminal, or as Markdown."""
+    from security_verifiers.reports.terminal import sized_console
+
+    if markdown:
+        click.echo("\n".join(table.markdown() for table in tables), nl=False)
+        return
+    console = sized_console()
+    for table in tables:
+        table.print(console)
+        console.print()
 
 
 def echo_json(content: Mapping[str, Any] | list[Any]) -> None:

@@ -80,6 +80,19 @@ def write_text(path: Path, text: str) -> None:
         ) from error
 
 
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's content.
+
+    Raises:
+        ArtifactError: it can't be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ArtifactError(f"can't read {path.name}: {error.strerror}", where=str(path)) from error
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file.
 

@@ -4,6 +4,7 @@ It drives verifiers' own `Env.run_episode`, so tasks, tools, several seats and r
 verifiers' commands and prime-rl; only the model's side and the transport are ours.
 """
 
+import json
 import math
 import time
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from sv_shared.errors import ToolError, UsageError
 from sv_shared.grading import Grade
 from sv_shared.interception import LocalInterception, SeatClientConfig
 from sv_shared.outcomes import Outcome
-from sv_shared.task import GRADE_KEY, GradedTask
+from sv_shared.task import GRADE_KEY, PROVIDER_KEY, GradedTask
 
 _WHERE = {
     "PlayerError": "player",
@@ -36,6 +37,9 @@ _WHERE = {
 
 ROUNDING = 1e-9
 """How far a sum of components may stray from the declared range."""
+
+LONGEST_WORLD = 1 << 20
+"""Characters of JSON that a result line keeps of a rollout's state."""
 
 
 def load_env(environment: Environment, config: Mapping[str, Any]) -> vf.Env:
@@ -175,7 +179,7 @@ class Engine:
         grade = trace.info.get(GRADE_KEY) if trace is not None else None
         error = _error(played.episode, traces)
         if error is None:
-            error = _grade_error(task, grade)
+            error = grade_error(task, grade)
         if error is not None:
             ours = Outcome.GRADER_ERROR if error.where == "grader" else Outcome.INFRA_ERROR
             grade = Grade(ours, {}, truth=task.data.truth)
@@ -209,14 +213,20 @@ class Engine:
         )
 
 
-def _grade_error(task: GradedTask, grade: Grade | None) -> RecordError | None:
+def grade_error(task: GradedTask, grade: Grade | None) -> RecordError | None:
     """Why a grade can't stand in a record, or None where it can."""
     name = type(task).__name__
     if grade is None:
         return RecordError("grader", "MissingGrade", f"{name} left no grade on its trace")
-    odd = [n for n, value in {**grade.components, **grade.metrics}.items() if not math.isfinite(value)]
+    odd = [
+        n
+        for n, value in {**grade.components, **grade.metrics}.items()
+        if isinstance(value, bool) or not math.isfinite(value)
+    ]
     if odd:
-        return RecordError("grader", "NotFinite", f"{name} graded without a finite {', '.join(odd)}")
+        return RecordError(
+            "grader", "NotFinite", f"{name} graded without a finite number for {', '.join(odd)}"
+        )
     floor, maximum = task.bounds()
     if not floor - ROUNDING <= grade.reward <= maximum + ROUNDING:
         said = f"{name} paid {grade.reward:g}, outside its declared range {floor:g} to {maximum:g}"
@@ -282,4 +292,22 @@ def _seat_record(seat: Seat, trace: vf.Trace, calls: SeatCalls, *, single: bool)
         },
         token_ids=[c.token_ids for c in done if c.token_ids is not None] or None,
         logprobs=[c.logprobs for c in done if c.logprobs is not None] or None,
+        refusal=trace.info.get(PROVIDER_KEY, {}).get("refusal"),
+        world=_world(trace),
     )
+
+
+def _world(trace: vf.Trace) -> dict[str, Any]:
+    """What a grader may read of a trace besides its messages; a later grading starts from it."""
+    if trace.state.artifacts:
+        return {"lacking": "files from the rollout's box are not stored"}
+    own = type(trace.state).model_fields.keys() - vf.State.model_fields.keys()
+    info = {name: value for name, value in trace.info.items() if name not in (GRADE_KEY, PROVIDER_KEY)}
+    if not own and not info:
+        return {}
+    try:
+        world = {"state": trace.state.model_dump(mode="json", include=own), "info": info}
+        size = len(json.dumps(world, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        return {"lacking": f"the rollout's state is not JSON ({type(error).__name__})"}
+    return world if size <= LONGEST_WORLD else {"lacking": f"the rollout's state has {size} characters"}

@@ -4,7 +4,7 @@ import asyncio
 import json
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +15,17 @@ from security_verifiers.evals.artifacts import (
     METADATA,
     SUMMARY,
     RunFolder,
+    file_sha256,
     folder_name,
     read_json,
     write_json,
 )
 from security_verifiers.evals.config import write_config
 from security_verifiers.evals.engine import Engine
-from security_verifiers.evals.metadata import initial_metadata, now
+from security_verifiers.evals.metadata import differing, initial_metadata, now
 from security_verifiers.evals.plan import Plan
 from security_verifiers.evals.record import SCHEMA_VERSION, Record, RolloutKey, SeatTokens
+from security_verifiers.evals.results import Results
 from security_verifiers.evals.run import rollouts
 from security_verifiers.evals.seats import Seat
 from security_verifiers.evals.summary import summarise
@@ -144,9 +146,9 @@ async def evaluate(
         try:
             await _play(engine, plan, model, folder, done, tally, limits, observer)
             metadata |= _stamp(before, started)
-            summary = summarise(environment, path, metadata)
+            summary = summarise(environment, Results(path), metadata)
             write_json(path / SUMMARY, summary)
-            metadata |= _totals(summary, seats)
+            metadata |= _totals(summary, seats) | {"results_sha256": file_sha256(folder.results)}
             write_json(path / METADATA, metadata)
         except BaseException as error:
             aborted: dict[str, Any] = {"status": "aborted", "aborted_by": type(error).__name__}
@@ -234,10 +236,9 @@ def _same_run(earlier: Mapping[str, Any], today: Mapping[str, Any]) -> Mapping[s
             f"the run has schema version {earlier.get('schema_version')!r}, not {SCHEMA_VERSION}",
             hint="Start a new run",
         )
-    then, now_ = _identity(earlier), _identity(json.loads(json.dumps(today)))
-    changed = [name for name in then | now_ if then.get(name) != now_.get(name)]
+    changed = list(differing(_identity(earlier), _identity(json.loads(json.dumps(today)))))
     if changed:
-        told = "; ".join(f"{name}: {then.get(name)!r} then, {now_.get(name)!r} now" for name in changed)
+        told = "; ".join(f"{name}: {then!r} then, {now_!r} now" for name, then, now_ in changed)
         raise ArtifactError(
             f"this is another run than the one on file: {told}",
             hint="Start a new run; results of two different plans can't stand in one file",
@@ -246,7 +247,7 @@ def _same_run(earlier: Mapping[str, Any], today: Mapping[str, Any]) -> Mapping[s
 
 
 def _identity(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes a run that run, flat: "settings.task.weights.cost" -> 1.0."""
+    """What makes a run that run."""
     parts = {name: metadata[name] for name in ("environment", "settings", "seed", "samples", "planned")}
     parts["dataset"] = {"sha256": metadata["dataset"]["sha256"]}
     # A new price in the portfolio makes no other run.
@@ -254,12 +255,4 @@ def _identity(metadata: Mapping[str, Any]) -> dict[str, Any]:
         seat: {name: value for name, value in facts.items() if name != "price"}
         for seat, facts in metadata["seats"].items()
     }
-    return dict(_leaves(parts))
-
-
-def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if not isinstance(tree, Mapping):
-        yield path, tree
-        return
-    for name, branch in tree.items():
-        yield from _leaves(branch, f"{path}.{name}" if path else name)
+    return parts

@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,8 +31,8 @@ def initial_metadata(
         "environment": {"id": environment.id, "alias": environment.alias, "version": environment.version},
         "code": git_state(Path(security_verifiers.__file__).parent),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in (*_PACKAGES, environment.id)},
-        "tools": {},
+        "packages": {name: installed_version(name) for name in (*_PACKAGES, environment.id)},
+        "tools": {name: dict(facts) for name, facts in environment.tools().items()},
         "judges": {},
         "archives": {},
         "dataset": {
@@ -89,7 +89,8 @@ def _git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
 
-def _version(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
+    """The version of an installed package; None where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -119,3 +120,12 @@ def _seat(seat: Seat) -> dict[str, Any]:
         "sampling": seat.sampling_set,
         "budget": budget,
     }
+
+
+def differing(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """(dotted name, value before, value after) of each leaf in which two trees of settings differ."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in sorted(before.keys() | after.keys()):
+            yield from differing(before.get(name), after.get(name), f"{path}.{name}" if path else name)
+    elif before != after:
+        yield path, before, after

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,11 @@ class Plan:
                     yield task, sample
 
 
+def dataset_hash(tasks: Iterable[str]) -> str:
+    """SHA-256 over the content hashes of the tasks, in an order that does not depend on theirs."""
+    return hashlib.sha256("\n".join(sorted(tasks)).encode()).hexdigest()
+
+
 def make_plan(
     environment: Environment,
     config: Mapping[str, Any],
@@ -109,7 +114,7 @@ def make_plan(
         tasks=drawn,
         samples=samples,
         seed=seed,
-        dataset_hash=hashlib.sha256("\n".join(sorted(hashes)).encode()).hexdigest(),
+        dataset_hash=dataset_hash(hashes),
         anchors=environment.anchors(drawn),
         bounds=drawn[0].bounds(),
     )

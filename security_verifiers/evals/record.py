@@ -63,6 +63,10 @@ class SeatRecord:
         attempts: provider requests, retries included.
         grade: the seat's own reward, components and metrics in a game of several seats; empty elsewhere.
         token_ids, logprobs: sampled tokens by turn, where the model gives them.
+        refusal: the provider's refusal text with the last answer.
+        world: what a grader may read of the rollout besides its messages, as plain JSON types: "state" and
+            "info" of its trace, or "lacking" with the reason why they can't be stored; empty where there is
+            nothing of the kind.
     """
 
     model: str
@@ -76,6 +80,8 @@ class SeatRecord:
     grade: Mapping[str, Any] = field(default_factory=dict)
     token_ids: list[list[int]] | None = None
     logprobs: list[list[float]] | None = None
+    refusal: str | None = None
+    world: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,4 +164,8 @@ def _seat_json(seat: SeatRecord) -> dict[str, Any]:
         line["grade"] = dict(seat.grade)
     if seat.token_ids is not None:
         line["token_ids"], line["logprobs"] = seat.token_ids, seat.logprobs
+    if seat.refusal is not None:
+        line["refusal"] = seat.refusal
+    if seat.world:
+        line["world"] = dict(seat.world)
     return line

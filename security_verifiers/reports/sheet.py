@@ -9,12 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from security_verifiers.compare.comparison import SIGNIFICANCE, reward_difference
+from security_verifiers.compare.pairing import name, pair, player
 from security_verifiers.evals.evaluate import Run
-from security_verifiers.evals.results import Results
 from security_verifiers.stats.multiple import holm
-from security_verifiers.stats.paired import RESAMPLES, PairedDifference, paired_difference
+from security_verifiers.stats.paired import PairedDifference
 from sv_shared.environment import Environment, find
 from sv_shared.policies import PolicyKind
 
@@ -29,7 +28,6 @@ ORDER: tuple[str, ...] = (
     PolicyKind.CEILING,
     PolicyKind.REFERENCE,
 )
-SIGNIFICANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +49,12 @@ class Line:
     @property
     def model(self) -> str:
         """The player's name."""
-        return str(self.run.metadata["seats"][self.run.metadata["evaluated_seat"]]["model"])
+        return name(self.run)
 
     @property
     def forced_form(self) -> bool:
         """Whether the model's server forced its answers into the form, so that none could fail to parse."""
-        seat = self.run.metadata["seats"][self.run.metadata["evaluated_seat"]]
-        return "answer_schema" in seat["sampling"]
+        return "answer_schema" in player(self.run)["sampling"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +87,7 @@ def make_sheets(runs: Iterable[Run]) -> list[Sheet]:
 
 
 def _sheet(environment: Environment, runs: Sequence[Run]) -> Sheet:
-    lines = [Line(run, run.metadata["seats"][run.metadata["evaluated_seat"]]["kind"]) for run in runs]
+    lines = [Line(run, player(run)["kind"]) for run in runs]
     lines.sort(key=lambda line: (ORDER.index(line.kind), -_reward_or_last(line.run), line.model))
     valid = [line for line in lines if not line.run.summary["invalid"]]
     shallow = next((line for line in valid if line.kind == PolicyKind.SHALLOW), None)
@@ -107,11 +104,8 @@ def _reward_or_last(run: Run) -> float:
 
 def _judge(lines: list[Line], shallow: Line) -> list[Line]:
     """Compare every other valid line with the shallow model's, task by task."""
-    base = _rewards(shallow.run)
     others = [line for line in lines if line is not shallow and not line.run.summary["invalid"]]
-    # The smallest p-value that a bootstrap can give must survive the correction for this many lines.
-    resamples = max(RESAMPLES, 1_000 * len(others))
-    differences = [_difference(base, _rewards(line.run), resamples) for line in others]
+    differences = [reward_difference(pair(shallow.run, line.run)) for line in others]
     corrected = iter(holm([d.p_value for d in differences if d.p_value is not None]))
     judged = {
         id(line): Line(
@@ -126,25 +120,3 @@ def _verdict(delta: float, p_value: float) -> str:
     if p_value >= SIGNIFICANCE:
         return "tie"
     return "above" if delta > 0 else "below"
-
-
-Rewards = dict[tuple[str, int], tuple[float, str]]
-
-
-def _rewards(run: Run) -> Rewards:
-    return {
-        (line["key"]["task"], line["key"]["sample"]): (line["reward"], line["cluster"])
-        for line in Results(run.folder)
-        if line["reward"] is not None
-    }
-
-
-def _difference(base: Rewards, candidate: Rewards, resamples: int) -> PairedDifference:
-    keys = sorted(base.keys() & candidate.keys())
-    return paired_difference(
-        np.array([base[k][0] for k in keys]),
-        np.array([candidate[k][0] for k in keys]),
-        np.array([base[k][1] for k in keys]),
-        0,
-        resamples=resamples,
-    )

@@ -1,6 +1,6 @@
 """The sheet on a terminal, and the same as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich import box
@@ -28,9 +28,7 @@ class Column(NamedTuple):
 
 def print_sheets(runs: Sequence[Run], console: Console | None = None) -> None:
     """Print the sheet of each environment and dataset, and the folder of each run."""
-    console = console or Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH, file=console.file)
+    console = sized_console(console)
     for sheet in make_sheets(runs):
         for table in _tables(sheet, console):
             console.print(table)
@@ -41,6 +39,12 @@ def print_sheets(runs: Sequence[Run], console: Console | None = None) -> None:
     console.print("Artifacts:")
     for run in runs:
         console.print(f"  {run.folder}", soft_wrap=True)
+
+
+def sized_console(console: Console | None = None) -> Console:
+    """A console without highlighting, `WIDTH` columns wide where it is a file or a pipe."""
+    console = console or Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH, file=console.file)
 
 
 def _tables(sheet: Sheet, console: Console) -> list[Table]:
@@ -127,10 +131,7 @@ def _name(line: Line) -> Text:
 def _columns(sheet: Sheet) -> list[Column]:
     """Everything that stands beside the players, left to right."""
     summaries = [line.run.summary for line in sheet.lines]
-    metrics = [
-        {name: mean["value"] for name, mean in summary["means"].items()} | summary["metrics"]
-        for summary in summaries
-    ]
+    metrics = [metric_values(summary) for summary in summaries]
     counts = [summary["counts"] for summary in summaries]
     silent = [count["parse_fail"] + count["refused"] for count in counts]
     errors = [
@@ -147,6 +148,13 @@ def _columns(sheet: Sheet) -> list[Column]:
         Column("errors", [str(count) for count in errors]),
         Column("$", [_dollars(line.run.metadata["cost_usd"]) for line in sheet.lines]),
     ]
+
+
+def metric_values(summary: Mapping[str, Any]) -> dict[str, float | None]:
+    """The value of every metric of a run's summary, the calibration error among them."""
+    calibration = summary["calibration"]
+    ece = {"ece": calibration["ece"]["value"]} if calibration else {}
+    return {name: estimate["value"] for name, estimate in summary["metrics"].items()} | ece
 
 
 def _reward(reward: dict[str, Any]) -> str:

@@ -51,6 +51,48 @@ def truth_vector(values: ArrayLike, name: str) -> Bools:
     return vector.astype(np.bool_)
 
 
+def stated_vector(values: ArrayLike, name: str) -> Floats:
+    """`values` as float64[n] with every element in [0, 1], or NaN where nothing was stated.
+
+    Raises:
+        ValueError: as `unit_vector`, but for NaN.
+    """
+    vector = np.asarray(values, dtype=np.float64)
+    unit_vector(np.where(np.isnan(vector), 0.0, vector), name)
+    return vector
+
+
+def lost_mask(lost: ArrayLike | None, stated: Floats) -> Bools:
+    """bool[n]: items without a usable answer, which count the worst; None: there are none.
+
+    Raises:
+        ValueError: not a mask of that length, or a lost item states a value all the same.
+    """
+    mask = np.zeros(len(stated), dtype=np.bool_) if lost is None else truth_vector(lost, "lost")
+    same_length(lost=mask, stated=stated)
+    if not np.isnan(stated[mask]).all():
+        raise ValueError("an item that is lost states nothing: it must be NaN")
+    return mask
+
+
+def missing_count(missing: int) -> int:
+    """`missing` itself.
+
+    Raises:
+        ValueError: it is negative.
+    """
+    if missing < 0:
+        raise ValueError(f"{missing} missing items")
+    return missing
+
+
+def over(above: Floats, below: Floats) -> Floats:
+    """above / below, element by element; NaN where below is 0: what a weighted sample does not define."""
+    quotient = np.full_like(above, np.nan)
+    np.divide(above, below, out=quotient, where=below > 0)
+    return quotient
+
+
 def same_length(**arrays: NDArray[Any]) -> int:
     """The common length of the named arrays.
 
@@ -85,18 +127,28 @@ class ClusterSums(NamedTuple):
         return self.totals - self.sizes * self.mean
 
 
+def cluster_codes(clusters: ArrayLike, n: int) -> Codes:
+    """The labels `clusters` (strings or integers, [n]) as codes 0 .. G - 1 in their sorted order.
+
+    Raises:
+        ValueError: not n labels, or labels that are neither all strings nor all integers.
+    """
+    labels = np.asarray(clusters)
+    if labels.size == 0 and n == 0:
+        return np.zeros(0, dtype=np.intp)
+    if labels.ndim != 1 or labels.dtype.kind not in "iuUST":
+        raise ValueError("clusters must be a one-dimensional array of strings or of integers")
+    if len(labels) != n:
+        raise ValueError(f"lengths differ: {n} values, {len(labels)} clusters")
+    return np.unique(labels, return_inverse=True)[1].astype(np.intp)
+
+
 def cluster_sums(values: Floats, clusters: ArrayLike) -> ClusterSums:
     """Sums of `values` (float64[n]) by the labels `clusters` (strings or integers, [n]).
 
     Raises:
         ValueError: the lengths differ, or the labels are neither all strings nor all integers.
     """
-    labels = np.asarray(clusters)
-    if len(values) == 0 and labels.size == 0:
-        return ClusterSums(np.zeros(0), np.zeros(0))
-    if labels.ndim != 1 or labels.dtype.kind not in "iuUST":
-        raise ValueError("clusters must be a one-dimensional array of strings or of integers")
-    same_length(values=values, clusters=labels)
-    _, codes = np.unique(labels, return_inverse=True)
+    codes = cluster_codes(clusters, len(values))
     totals = np.bincount(codes, values).astype(np.float64)
     return ClusterSums(totals, np.bincount(codes).astype(np.float64))

@@ -1,4 +1,4 @@
-"""Means and proportions with their intervals."""
+"""Estimate: a number with its uncertainty; means by cluster, and ratios as means."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from security_verifiers.stats.arrays import ClusterSums, cluster_sums, finite_vector
+from security_verifiers.stats.arrays import ClusterSums, Floats, cluster_sums, finite_vector, same_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def cluster_mean(values: ArrayLike, clusters: ArrayLike, level: float = 0.95) ->
     Raises:
         ValueError: no values, arrays of different lengths, values that are not finite, level outside (0, 1).
     """
-    _check_level(level)
+    check_level(level)
     sums = cluster_sums(finite_vector(values, "values"), clusters)
     n, groups = int(sums.sizes.sum()), len(sums.sizes)
     if n == 0:
@@ -84,34 +84,37 @@ def cluster_mean(values: ArrayLike, clusters: ArrayLike, level: float = 0.95) ->
     return Estimate(mean, mean - half, mean + half, n, groups, method)
 
 
-def wilson(successes: int, n: int, level: float = 0.95) -> Estimate:
-    """A proportion with Wilson's score interval, for independent trials.
+def linearised(numerator: ArrayLike, denominator: ArrayLike) -> Floats | None:
+    """Values by item whose mean is the ratio of two sums, and whose deviations are the ratio's influence.
 
-        centre = (p + z^2 / 2n) / (1 + z^2 / n)
-        half   = z / (1 + z^2 / n) * sqrt(p (1 - p) / n + z^2 / 4n^2)
+        value_i = numerator_i / d + R (1 - denominator_i / d)    R = sum(numerator) / sum(denominator),
+                                                                 d = mean(denominator)
 
-    Source: Wilson, JASA 22 (1927); recommended by Brown, Cai, DasGupta, Statistical Science 16 (2001).
+    that is R + (numerator_i - R denominator_i) / d, written so that an item without a part (0 / 0) is R to
+    the last bit, and a denominator of ones gives the numerator itself. What is known of means holds for these
+    values to first order: their cluster-robust error is that of R, and their differences between two runs,
+    item by item, are a paired test of R_candidate - R_base.
+
+    Source: Taylor linearisation; Woodruff, JASA 66 (1971); Binder, Int. Statistical Review 51 (1983).
 
     Args:
-        successes: number of successes, 0 <= successes <= n.
-        n: number of trials, at least 1.
-        level: two-sided confidence level in (0, 1).
+        numerator, denominator: float[n], finite.
+
+    Returns: float[n]; None where the denominators add up to 0 (so for n = 0). A single item gives [R].
 
     Raises:
-        ValueError: no trials, successes outside [0, n], or level outside (0, 1).
+        ValueError: different lengths, or values that are not finite.
     """
-    _check_level(level)
-    if n < 1 or not 0 <= successes <= n:
-        raise ValueError(f"{successes} successes in {n} trials")
-    z = float(stats.norm.ppf((1 + level) / 2))
-    p, spread = successes / n, z * z / n
-    centre = (p + spread / 2) / (1 + spread)
-    half = z / (1 + spread) * np.sqrt(p * (1 - p) / n + spread / (4 * n))
-    # At p = 0 and p = 1 one end is the point itself; rounding must not push it past.
-    lower, upper = min(p, float(centre - half)), max(p, float(centre + half))
-    return Estimate(p, max(0.0, lower), min(1.0, upper), n, None, f"{level:.0%} Wilson")
+    above, below = finite_vector(numerator, "numerator"), finite_vector(denominator, "denominator")
+    same_length(numerator=above, denominator=below)
+    total = float(below.sum())
+    if total == 0:
+        return None
+    mean = total / len(below)
+    return above / mean + float(above.sum()) / total * (1 - below / mean)
 
 
-def _check_level(level: float) -> None:
+def check_level(level: float) -> None:
+    """Raise ValueError unless the confidence level lies in (0, 1)."""
     if not 0 < level < 1:
         raise ValueError(f"level must lie in (0, 1), not {level}")

@@ -53,15 +53,19 @@ def test_counts_sum_to_the_plan(scripts: list[str], concurrency: int) -> None:
     for line in lines:
         assert (line["error"] is None) == (line["reward"] is not None)
         assert line["reward"] is None or sum(line["components"].values()) == line["reward"]
-    assert all(mean["n"] == len(rewards) for mean in run.summary["means"].values())
+    correct = run.summary["metrics"]["accuracy"]
+    assert correct["n"] == len(rewards)
+    right = sum(line["metrics"]["correct"] for line in lines if line["reward"] is not None)
+    assert correct["worst"] == pytest.approx(right / len(scripts))
+    assert correct["best"] == pytest.approx((right + failed) / len(scripts))
 
 
 def test_garbage_stays_in_the_denominator(play: Play, tmp_path: Path) -> None:
     config = {"scripts": ["right", *["garbage"] * 99], "rows": 100}
     run = play(QUICK, follower(), tmp_path, config=config)
     assert run.summary["counts"]["parse_fail"] == 99
-    assert run.summary["metrics"]["accuracy"] == 0.01
-    assert run.summary["means"]["correct"]["value"] == 0.01
+    assert run.summary["metrics"]["accuracy"]["value"] == 0.01
+    assert run.summary["metrics"]["correct"]["value"] == 0.01
     assert run.summary["reward"]["n"] == 100
     assert not run.summary["invalid"]
 
@@ -82,9 +86,9 @@ def test_two_percent_of_our_failures_are_borne(
             FLOOR,
             MAXIMUM,
         )
-        assert run.summary["metrics"]["accuracy"] is None
+        assert run.summary["metrics"]["accuracy"]["value"] is None
     else:
-        assert run.summary["metrics"]["accuracy"] == 1.0
+        assert run.summary["metrics"]["accuracy"]["value"] == 1.0
 
 
 def records_of(play: Play, root: Path, *scripts: str, **options: Any) -> dict[str, Record]:
@@ -117,7 +121,7 @@ def test_errors_say_where_and_what(play: Play, tmp_path: Path) -> None:
     }
     messages = {script: error.message for script, error in told.items() if error is not None}
     assert "RuntimeError: the grader choked" in messages["grader crash"]
-    assert messages["grader nan"] == "QuickTask graded without a finite accuracy"
+    assert messages["grader nan"] == "QuickTask graded without a finite number for accuracy"
     assert messages["grader overpays"] == "QuickTask paid 1e+06, outside its declared range -4 to 1.5"
     assert "the provider answered 429" in messages["provider 429"]
     assert messages["player crash"] == "double raised RuntimeError: the player fell over"
@@ -189,10 +193,10 @@ def test_hash_only_runs_have_the_same_numbers(play: Play, tmp_path: Path) -> Non
     config = {"scripts": ["right", "wrong", "abstain", "right", "garbage"], "rows": 30}
     plain = play(QUICK, follower(), tmp_path / "plain", config=config)
     hashed = play(QUICK, follower(), tmp_path / "hashed", config={**config, "storage": "hash_only"})
-    for name in ("counts", "reward", "metrics", "means", "components", "by_difficulty"):
+    for name in ("counts", "reward", "metrics", "calibration", "components", "by_difficulty"):
         # Rows are read in the order of their hashes, which the storage rule changes; sums then round apart.
         assert rounded(hashed.summary[name]) == rounded(plain.summary[name]), name
-    assert 0 < plain.summary["metrics"]["accuracy"] < 1
+    assert 0 < plain.summary["metrics"]["accuracy"]["value"] < 1
     text = (hashed.folder / "results.jsonl").read_text()
     assert "risky" not in text.lower()
     assert answer_json("Risky", 0.9)[2:] not in text

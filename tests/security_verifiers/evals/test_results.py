@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import sv_shared.environment
+from security_verifiers.evals.artifacts import METADATA
 from security_verifiers.evals.results import RESULTS, Results
 from security_verifiers.evals.stored import find_runs, load_run
 from sv_shared.errors import ArtifactError, UsageError
@@ -40,39 +41,46 @@ def edit(folder: Path, number: int, change: Callable[[Line], Any]) -> None:
     (folder / RESULTS).write_text("\n".join(lines) + "\n")
 
 
-def put(name: str, value: Any) -> Callable[[Line], None]:
-    """Sets one field."""
-    return lambda line: line.__setitem__(name, value)
+def put(path: str, value: Any) -> Callable[[Line], None]:
+    """Sets what stands at a dotted path."""
+
+    def change(tree: Line) -> None:
+        *before, last = path.split(".")
+        for name in before:
+            tree = tree[name]
+        tree[last] = value
+
+    return change
 
 
-def drop(*path: str) -> Callable[[Line], None]:
-    """Takes one field away."""
+def drop(path: str) -> Callable[[Line], None]:
+    """Takes away what stands at a dotted path."""
 
-    def change(line: Line) -> None:
-        place = line
-        for name in path[:-1]:
-            place = place[name]
-        del place[path[-1]]
+    def change(tree: Line) -> None:
+        *before, last = path.split(".")
+        for name in before:
+            tree = tree[name]
+        del tree[last]
 
     return change
 
 
 EDITS: dict[str, tuple[Callable[[Line], Any], str]] = {
     "an older version": (put("schema_version", 0), "schema version 0; this version reads 1"),
-    "no version": (drop("schema_version"), "schema version None"),
+    "no version": (drop("schema_version"), "schema version null"),
     "no key": (drop("key"), "a result without a key"),
-    "half a key": (drop("key", "sample"), "a result without a key"),
+    "half a key": (drop("key.sample"), "a result without a key"),
     "odd key": (put("key", {"task": 3, "sample": 0, "seed": 42}), "a result without a key"),
     "key of text": (put("key", "first"), "a result without a key"),
     "no reward": (drop("reward"), "a result without 'reward'"),
     "no outcome": (drop("outcome"), "a result without 'outcome'"),
     "no cluster": (drop("cluster"), "a result without 'cluster'"),
     "no seats": (drop("seats"), "a result without 'seats'"),
-    "unknown outcome": (put("outcome", "won"), "there is no outcome 'won'"),
+    "unknown outcome": (put("outcome", "won"), 'there is no outcome "won"'),
     "reward of text": (put("reward", "1.0"), "'reward' can't be \"1.0\""),
-    "scored without reward": (put("reward", None), "a reward of None with outcome"),
+    "scored without reward": (put("reward", None), "a reward of null with outcome"),
     "error with reward": (put("outcome", "infra_error"), "with outcome infra_error"),
-    "metrics of a list": (put("metrics", [1]), "'metrics' can't be [1]"),
+    "metrics of a list": (put("metrics", [1]), "'metrics' can't be a list of 1"),
     "reward that is no number": (put("reward", float("nan")), "not JSON: NaN is not JSON"),
     "a list": (lambda line: [line], "not a JSON object"),
     "a number": (lambda line: 7, "not a JSON object"),
@@ -93,7 +101,7 @@ def test_edited_lines_are_named(folder: Path, name: str) -> None:
     ("raw", "told"),
     [
         ("{'task': 1}", "not JSON"),
-        ("", "not JSON"),
+        ("", "a blank line"),
         ("[" * 100_000, "not JSON"),
         ('{"schema_version": 1, "schema_', "not JSON"),
     ],
@@ -138,6 +146,48 @@ def test_order_is_by_key_and_not_by_file(folder: Path) -> None:
     assert len(Results(folder)) == len(Results(folder).keys) == 10
 
 
+INF = float("inf")
+METADATA_EDITS: dict[str, tuple[Callable[[Line], Any], str]] = {
+    "version true": (put("schema_version", True), "schema version true"),
+    "running": (put("status", "running"), "still going on, or was killed: 10 of 10"),
+    "aborted": (put("status", "aborted"), "the run was aborted: 10 of 10"),
+    "unknown status": (put("status", "done"), "status: Input should be 'running', 'aborted' or 'complete'"),
+    "no environment": (drop("environment"), "environment: Field required"),
+    "environment of text": (put("environment", "quick"), "environment: "),
+    "no dataset hash": (drop("dataset.sha256"), "dataset.sha256: Field required"),
+    "short hash": (put("dataset.sha256", "abc"), "dataset.sha256: "),
+    "another hash": (put("dataset.sha256", "0" * 64), "not those of the run's data"),
+    "no details": (drop("dataset.details"), "dataset.details: Field required"),
+    "no seats": (put("seats", {}), "evaluated_seat: 'agent' is not in seats"),
+    "odd player": (put("seats.agent.kind", "human"), "there is no kind of player 'human'"),
+    "no sampling": (drop("seats.agent.sampling"), "seats.agent.sampling: Field required"),
+    "planned of text": (put("planned", "10"), "planned: "),
+    "planned true": (put("tasks", True), "tasks: "),
+    "more planned": (put("planned", 11), "11 rollouts are not 10 tasks x 1 samples"),
+    "fewer tasks": (lambda m: m.update(tasks=9, planned=9), "one more than the 9 that were planned"),
+    "no tasks": (lambda m: m.update(tasks=0, planned=0), "tasks: "),
+    "huge seed": (put("seed", 10**30), "seed: "),
+    "floor of text": (put("reward.floor", "-4"), "reward.floor: "),
+    "floor 1e999": (put("reward.floor", INF), "a number too large"),
+    "floor above maximum": (put("reward.floor", 9.0), "floor 9 is above maximum 1.5"),
+    "no chance": (drop("reward.chance"), "reward.chance: Field required"),
+    "far chance": (put("reward.chance", 1e300), "reward.chance: "),
+    "counts that disagree": (put("counts.scored", 7), "counts.scored is 7 here and 8 in results.jsonl"),
+    "no counts": (put("counts", {}), "a complete run has counted its outcomes"),
+    "a count gone": (drop("counts.scored"), "counts.scored is 0 here and 8 in results.jsonl"),
+    "negative count": (put("counts.scored", -1), "counts.scored: "),
+    "tokens that disagree": (put("tokens.agent.prompt", 1), "cached null here and prompt null, completion"),
+    "tokens of text": (put("tokens.agent", "many"), "tokens.agent: "),
+    "cost of text": (put("cost_usd", "free"), "cost_usd"),
+    "settings without weights": (put("settings", {}), "settings: KeyError('task')"),
+    "settings of text": (put("settings.task.weights.cost_ratio", "5"), "settings: "),
+    "settings below 0": (put("settings.task.weights.cost_ratio", -5), "settings: costs of"),
+    "far detail": (put("dataset.details", {"files": [{"rows": INF}]}), "a number too large"),
+    "half a pair": (put("dataset.id", "\ud800"), '"\\ud800" holds a character'),
+    "half a pair in a name": (put("dataset.details", {"\udfff": 1}), '"\\udfff" holds a character'),
+}  # fmt: skip
+
+
 class TestStored:
     """Loading runs back."""
 
@@ -148,45 +198,36 @@ class TestStored:
     def test_summary_is_computed_from_the_lines(self, folder: Path) -> None:
         stored = json.loads((folder / "summary.json").read_text())
         (folder / "summary.json").write_text('{"reward": "great"}')
-        assert load_run(folder).summary == stored
-        edit(folder, 1, lambda line: line.update(outcome="infra_error", reward=None))
-        changed = load_run(folder).summary
-        assert changed["counts"]["infra_error"] == 1
-        assert changed["invalid"]
-
-    def test_no_lines_at_all(self, folder: Path) -> None:
-        (folder / RESULTS).write_text("")
-        summary = load_run(folder).summary
-        assert (summary["missing"], summary["invalid"]) == (10, True)
-        assert summary["reward"]["value"] is None
-        assert summary["reward_bounds"]["worst"] == -4.0
-        assert summary["reward_bounds"]["best"] == 1.5
+        assert json.loads(json.dumps(load_run(folder).summary)) == stored | {"partial": None}
 
     def test_missing_lines_widen_the_bounds(self, folder: Path) -> None:
         lines = (folder / RESULTS).read_text().splitlines(keepends=True)
         (folder / RESULTS).write_text("".join(lines[:9]))
-        summary = load_run(folder).summary
+        with pytest.raises(ArtifactError, match="lines are missing: 9 of 10 rollouts"):
+            load_run(folder)
+        summary = load_run(folder, allow_partial=True).summary
         total = sum(line["reward"] for line in Results(folder))
         assert (summary["missing"], summary["invalid"]) == (1, True)
         assert summary["reward_bounds"]["worst"] == pytest.approx((total - 4.0) / 10)
         assert summary["reward_bounds"]["best"] == pytest.approx((total + 1.5) / 10)
+        assert summary["partial"]["lines_left_out"] == 0
 
-    def test_more_lines_than_planned(self, folder: Path) -> None:
-        lines = (folder / RESULTS).read_text().splitlines(keepends=True)
-        extra = json.loads(lines[0])
-        extra["key"]["sample"] = 1
-        (folder / RESULTS).write_text("".join(lines) + json.dumps(extra) + "\n")
-        with pytest.raises(ArtifactError, match="11 results of 10 planned rollouts"):
-            load_run(folder)
+    def test_a_run_without_any_reward_has_bounds_only(self, tmp_path: Path) -> None:
+        failing = {"rows": 10, "scripts": ["player crash"]}
+        summary = load_run(Play()(QUICK, follower(), tmp_path, config=failing).folder).summary
+        assert (summary["missing"], summary["invalid"]) == (0, True)
+        assert summary["reward"]["value"] is None
+        assert summary["reward_bounds"]["worst"] == -4.0
+        assert summary["reward_bounds"]["best"] == 1.5
 
     @pytest.mark.parametrize(
         ("metadata", "told"),
         [
             ("{", "can't read metadata.json"),
             ("[]", "does not hold a JSON object"),
-            ("{}", "schema version None; this version reads 1"),
+            ("{}", "schema version null; this version reads 1"),
             ('{"schema_version": 2}', "schema version 2; this version reads 1"),
-            ('{"schema_version": 1}', "the metadata are not what a run writes: KeyError('environment')"),
+            ('{"schema_version": 1}', "the metadata are not what a run writes: run_id: Field required"),
             ('{"schema_version": 1, "environment": "e1"}', "the metadata are not what a run writes"),
         ],
     )
@@ -210,3 +251,38 @@ class TestStored:
         assert find_runs(folder) == [folder]
         with pytest.raises(ArtifactError, match="no run here"):
             find_runs(tmp_path / "deep" / "er" / "nothing")
+
+    @pytest.mark.parametrize("name", METADATA_EDITS)
+    def test_edited_metadata_are_named(self, folder: Path, name: str) -> None:
+        change, told = METADATA_EDITS[name]
+        metadata = json.loads((folder / METADATA).read_text())
+        change(metadata)
+        (folder / METADATA).write_text(json.dumps(metadata).replace("Infinity", "1e999"))
+        with pytest.raises(ArtifactError) as refused:
+            load_run(folder)
+        assert told in refused.value.what
+        assert refused.value.where.startswith(str(folder))
+        assert refused.value.hint
+
+    @pytest.mark.parametrize(
+        ("raw", "told"),
+        [
+            (
+                b'{"schema_version": 1, "ru',
+                "can't read metadata.json: Unterminated string starting at: line 1",
+            ),
+            (b"", "can't read metadata.json: Expecting value"),
+            (b"\xff", "can't read metadata.json: 'utf-8' codec"),
+            (b'\xef\xbb\xbf{"schema_version": 1}', "can't read metadata.json: a byte order mark"),
+            (b"[" * 100_000, "can't read metadata.json: nested too deeply"),
+            (b'{"schema_version": NaN}', "can't read metadata.json: NaN is not JSON"),
+            (b'{"schema_version": 1}\0', "can't read metadata.json: Extra data"),
+            (b"[1]", "does not hold a JSON object"),
+        ],
+    )
+    def test_damaged_metadata_are_named(self, folder: Path, raw: bytes, told: str) -> None:
+        (folder / METADATA).write_bytes(raw)
+        with pytest.raises(ArtifactError) as refused:
+            load_run(folder, allow_partial=True)
+        assert told in refused.value.what
+        assert refused.value.where == str(folder / METADATA)

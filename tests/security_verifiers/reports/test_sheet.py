@@ -174,7 +174,7 @@ def test_nothing_is_cut(runs: list[Run], width: int, monkeypatch: pytest.MonkeyP
     assert max(map(len, table.splitlines())) <= width
     for run in runs:
         assert f"{run.summary['reward']['value']:+.3f}" in table
-        assert f"{run.summary['metrics']['auroc']:.3f}" in table
+        assert f"{run.summary['metrics']['auroc']['value']:.3f}" in table
     for word in (
         "player",
         "reward",
@@ -218,7 +218,7 @@ def test_json_says_the_same(runs: list[Run]) -> None:
     by_model: Mapping[str, Any] = {line["model"]: line for line in sheet["lines"]}
     assert by_model["double"]["verdict"] == "above"
     assert by_model["double"]["kind"] == "model"
-    assert by_model["policy:oracle"]["summary"]["metrics"]["accuracy"] == 1.0
+    assert by_model["policy:oracle"]["summary"]["metrics"]["accuracy"]["value"] == 1.0
 
 
 @pytest.mark.parametrize(("value", "shown"), [(None, "-"), (0.5, "0.500"), (-0.0004, "-0.000"), (3, "3")])

@@ -1,15 +1,20 @@
 """Two-class metrics against scikit-learn, and the rules on abstentions and missing answers."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 
 from security_verifiers.stats import classification as cl
 from security_verifiers.stats.classification import Decision
+from security_verifiers.stats.ratio import Ratio
 
+D = Decision
 ITEMS = st.lists(st.tuples(st.booleans(), st.sampled_from(list(Decision))), min_size=1, max_size=40)
+PRICES = {"false_negative": 5.0, "abstention": 0.5}
 
 
 def answers(seed: int, n: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -22,20 +27,16 @@ def answers(seed: int, n: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 @pytest.mark.parametrize("seed", range(3))
 def test_agreement_with_scikit_learn(seed: int) -> None:
-    truth, decision, probability = answers(seed)
-    assert cl.accuracy(truth, decision) == pytest.approx(metrics.accuracy_score(truth, decision))
-    assert cl.false_negative_rate(truth, decision) == pytest.approx(1 - metrics.recall_score(truth, decision))
-    assert cl.false_positive_rate(truth, decision) == pytest.approx(
-        1 - metrics.recall_score(~truth, 1 - decision)
-    )
-    assert cl.brier(probability, truth) == pytest.approx(metrics.brier_score_loss(truth, probability))
-    assert cl.auroc(probability, truth) == pytest.approx(metrics.roc_auc_score(truth, probability))
-
-
-def test_brier_is_the_same_from_confidence_in_the_label() -> None:
-    truth, decision, probability = answers(7)
-    confidence = np.where(decision == 1, probability, 1 - probability)
-    assert cl.brier(confidence, decision == truth) == pytest.approx(cl.brier(probability, truth))
+    truth, decision, p = answers(seed)
+    assert cl.accuracy(truth, decision).value == pytest.approx(metrics.accuracy_score(truth, decision))
+    assert cl.precision(truth, decision).value == pytest.approx(metrics.precision_score(truth, decision))
+    assert cl.f1(truth, decision).value == pytest.approx(metrics.f1_score(truth, decision))
+    recall, specificity = metrics.recall_score(truth, decision), metrics.recall_score(~truth, 1 - decision)
+    assert cl.false_negative_rate(truth, decision).value == pytest.approx(1 - recall)
+    assert cl.false_positive_rate(truth, decision).value == pytest.approx(1 - specificity)
+    assert cl.brier(truth, decision, p).value == pytest.approx(metrics.brier_score_loss(truth, p))
+    clipped = np.clip(p, cl.LOG_CLIP, 1 - cl.LOG_CLIP)
+    assert cl.log_loss(truth, decision, p).value == pytest.approx(metrics.log_loss(truth, clipped))
 
 
 @given(items=ITEMS, data=st.data())
@@ -46,124 +47,78 @@ def test_losing_an_answer_never_improves_a_number(
     before = np.array([d for _, d in items])
     after = before.copy()
     after[data.draw(st.integers(0, len(items) - 1))] = Decision.NONE
-    assert (cl.accuracy(truth, after) or 0) <= (cl.accuracy(truth, before) or 0)
-    assert (cl.coverage(after) or 0) <= (cl.coverage(before) or 0)
-    for worse_up in (cl.false_negative_rate, cl.false_positive_rate):
-        assert (worse_up(truth, after) or 0) >= (worse_up(truth, before) or 0)
-    prices = {"false_negative": 5.0, "abstention": 0.5}
-    assert (cl.cost_per_item(truth, after, **prices) or 0) >= (cl.cost_per_item(truth, before, **prices) or 0)
+    p_before, p_after = (np.where(codes <= D.POSITIVE, 0.7, np.nan) for codes in (before, after))
+
+    def never_better(metric: Callable[..., Ratio], higher_is_better: bool, *, scored: bool = False) -> None:
+        was, now = (
+            metric(truth, codes, p) if scored else metric(truth, codes)
+            for codes, p in ((before, p_before), (after, p_after))
+        )
+        if was.value is not None and now.value is not None:
+            assert (now.value <= was.value + 1e-12) if higher_is_better else (now.value >= was.value - 1e-12)
+
+    never_better(cl.accuracy, True)
+    never_better(cl.f1, True)
+    never_better(lambda _, codes: cl.coverage(codes), True)
+    never_better(cl.false_negative_rate, False)
+    never_better(cl.false_positive_rate, False)
+    never_better(lambda t, codes: cl.cost_per_item(t, codes, **PRICES), False)
+    never_better(cl.brier, False, scored=True)
+    never_better(cl.log_loss, False, scored=True)
 
 
 def test_ninety_nine_garbage_answers_and_a_right_one() -> None:
     truth = np.arange(100) % 2 == 0
     decision = np.full(100, Decision.NONE)
     decision[0] = Decision.POSITIVE
-    assert cl.accuracy(truth, decision) == 0.01
-    assert cl.false_negative_rate(truth, decision) == 0.98
-    assert cl.false_positive_rate(truth, decision) == 1.0
-    assert cl.coverage(decision) == 0.01
+    assert cl.accuracy(truth, decision).value == 0.01
+    assert cl.false_negative_rate(truth, decision).value == 0.98
+    assert cl.false_positive_rate(truth, decision).value == 1.0
+    assert cl.coverage(decision).value == 0.01
+    assert cl.f1(truth, decision).value == pytest.approx(2 / (2 + 49 + 50))
 
 
-def test_cost_and_coverage_by_hand() -> None:
-    D = Decision
+def test_all_numbers_by_hand() -> None:
     truth = [True, True, True, False, False, False]
     decision = [D.NEGATIVE, D.POSITIVE, D.ABSTAIN, D.POSITIVE, D.NONE, D.NEGATIVE]
-    assert cl.cost_per_item(truth, decision, false_negative=5, abstention=0.5) == pytest.approx(7.5 / 6)
-    assert cl.coverage(decision) == pytest.approx(4 / 6)
-    assert cl.false_negative_rate(truth, decision) == pytest.approx(1 / 3)
+    p = [0.2, 0.9, np.nan, 0.6, np.nan, 0.0]
+    assert cl.cost_per_item(truth, decision, **PRICES).value == pytest.approx(7.5 / 6)
+    assert cl.coverage(decision).value == pytest.approx(4 / 6)
+    assert cl.false_negative_rate(truth, decision).value == pytest.approx(1 / 3)
+    assert cl.precision(truth, decision).value == pytest.approx(1 / 2)
+    assert cl.f1(truth, decision).value == pytest.approx(2 / (2 + 2 + 2))
+    assert cl.brier(truth, decision, p).value == pytest.approx((0.64 + 0.01 + 0.36 + 1.0 + 0.0) / 5)
+    logs = -np.log([0.2, 0.9, 0.4, cl.LOG_CLIP, 1 - cl.LOG_CLIP])
+    assert cl.log_loss(truth, decision, p).value == pytest.approx(logs.mean())
     with pytest.raises(ValueError, match="negative"):
         cl.cost_per_item(truth, decision, false_negative=-1, abstention=0)
 
 
-def test_items_without_a_probability_count_the_worst() -> None:
-    assert cl.brier([1.0], [True], missing=3) == 0.75
-    assert cl.auroc([0.9, 0.1], [True, False], missing_positive=1, missing_negative=1) == 0.25
-    with pytest.raises(ValueError, match="missing"):
-        cl.brier([1.0], [True], missing=-1)
-
-
-def test_single_class_and_empty_sets_have_no_number() -> None:
-    assert cl.auroc([0.1, 0.2], [True, True]) is None
-    assert cl.false_positive_rate([True], [Decision.POSITIVE]) is None
-    assert cl.false_negative_rate([False], [Decision.POSITIVE]) is None
+def test_what_the_items_do_not_define_has_no_number() -> None:
+    assert cl.false_positive_rate([True], [D.POSITIVE]).value is None
+    assert cl.false_negative_rate([False], [D.POSITIVE]).value is None
+    assert cl.precision([True], [D.NEGATIVE]).value is None
+    assert cl.f1([False], [D.NEGATIVE]).value is None
+    assert cl.brier([True], [D.ABSTAIN], [np.nan]).value is None
     for empty in (
         cl.accuracy([], []),
         cl.coverage([]),
-        cl.brier([], []),
-        cl.auroc([], []),
-        cl.ece([], []),
+        cl.brier([], [], []),
+        cl.log_loss([], [], []),
         cl.cost_per_item([], [], false_negative=5, abstention=1),
     ):
-        assert empty is None
-    assert cl.distinct([]) == 0
+        assert empty.value is None
 
 
-@pytest.mark.parametrize("bad", [[0.5, np.nan], [1.1, 0.0], [-0.1, 0.0]])
-def test_confidences_outside_the_unit_interval_are_refused(bad: list[float]) -> None:
-    for use in (lambda: cl.brier(bad, [1, 0]), lambda: cl.ece(bad, [1, 0]), lambda: cl.distinct(bad)):
-        with pytest.raises(ValueError, match=r"finite|outside"):
-            use()
-
-
-def test_codes_and_truths_of_another_kind_are_refused() -> None:
+def test_malformed_arrays_are_refused() -> None:
     with pytest.raises(ValueError, match="Decision"):
         cl.accuracy([True], [4])
     with pytest.raises(ValueError, match="True and False"):
         cl.accuracy([2], [1])
     with pytest.raises(ValueError, match="lengths"):
         cl.accuracy([True, False], [1])
-
-
-def test_distinct_counts_values() -> None:
-    assert cl.distinct([0.9, 0.9, 0.5]) == 2
-
-
-def test_ece_of_a_constant_by_hand() -> None:
-    """One bin, 70 of 100 right at confidence 0.9: the gap 0.2 is 6.7 standard errors, so hardly any bias."""
-    correct = np.arange(100) < 70
-    assert cl.ece(np.full(100, 0.9), correct) == pytest.approx(0.2, abs=1e-9)
-    assert cl.ece(np.full(100, 1.0), np.zeros(100)) == pytest.approx(1.0)
-    assert cl.ece([1.0], [True]) == 0.0
-
-
-def test_ece_bias_term_agrees_with_simulation() -> None:
-    rng = np.random.default_rng(1)
-    gaps, sigmas = np.array([0.0, 0.01, 0.05, 0.2]), np.array([0.05, 0.05, 0.05, 0.0])
-    simulated = np.abs(gaps + sigmas * rng.standard_normal((400_000, 4))).mean(axis=0)
-    assert cl._folded_normal_mean(gaps, sigmas) == pytest.approx(simulated, abs=3e-4)
-
-
-def test_ece_does_not_depend_on_the_order_of_tied_items() -> None:
-    rng = np.random.default_rng(2)
-    confidence = rng.choice([0.6, 0.8, 0.9, 0.95], size=300)
-    correct = rng.random(300) < confidence - 0.1
-    order = rng.permutation(300)
-    assert cl.ece(confidence, correct) == pytest.approx(cl.ece(confidence[order], correct[order]), abs=1e-12)
-
-
-@given(st.lists(st.sampled_from([0.0, 0.5, 0.7, 0.9, 1.0]), min_size=1, max_size=60), st.integers(1, 15))
-@settings(max_examples=60)
-def test_bins_never_split_ties_and_are_never_empty(values: list[float], bins: int) -> None:
-    codes = cl._equal_mass(np.array(values), bins)
-    assert set(codes) == set(range(codes.max() + 1))
-    assert codes.max() < bins
-    for value in set(values):
-        assert len({c for c, v in zip(codes, values, strict=True) if v == value}) == 1
-
-
-def test_bins_hold_equally_many_distinct_values() -> None:
-    codes = cl._equal_mass(np.random.default_rng(4).permutation(30) / 30, 3)
-    assert np.bincount(codes).tolist() == [10, 10, 10]
-
-
-@pytest.mark.parametrize(("shift", "low", "high"), [(0.0, 0.0, 0.05), (0.15, 0.12, 0.17)])
-def test_ece_is_closer_to_the_truth_than_the_plain_estimate(shift: float, low: float, high: float) -> None:
-    rng, ours, plain = np.random.default_rng(3), [], []
-    for _ in range(300):
-        confidence = rng.uniform(0.6, 1.0, 150)
-        correct = rng.random(150) < confidence - shift
-        ours.append(cl.ece(confidence, correct))
-        chunks = np.array_split(np.argsort(confidence), 10)
-        plain.append(np.mean([abs(correct[i].mean() - confidence[i].mean()) for i in chunks]))
-    assert low <= np.mean(ours) <= high
-    assert abs(np.mean(ours) - shift) < abs(np.mean(plain) - shift)
+    with pytest.raises(ValueError, match="outside"):
+        cl.brier([True], [1], [1.5])
+    for decision, p in ((D.POSITIVE, np.nan), (D.ABSTAIN, 0.5), (D.NONE, 0.5)):
+        with pytest.raises(ValueError, match="state a probability"):
+            cl.brier([True], [decision], [p])

@@ -1,4 +1,4 @@
-"""Means and proportions against scipy, statsmodels, and definitions written out again."""
+"""Means and ratios against scipy, statsmodels, and definitions written out again."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from security_verifiers.stats.arrays import cluster_sums
-from security_verifiers.stats.estimates import cluster_mean, jackknife_se, wilson
+from security_verifiers.stats.estimates import cluster_mean, jackknife_se, linearised
 
 
 def correlated(rng: np.random.Generator, sizes: np.ndarray, icc: float) -> tuple[np.ndarray, np.ndarray]:
@@ -87,18 +87,55 @@ def test_level_outside_its_range_is_refused() -> None:
         cluster_mean([1.0, 2.0], [1, 2], level=95)
 
 
-@given(n=st.integers(1, 500), data=st.data(), level=st.sampled_from([0.8, 0.95, 0.99]))
-def test_wilson_agrees_with_scipy_and_holds_the_proportion(n: int, data: st.DataObject, level: float) -> None:
-    successes = data.draw(st.integers(0, n))
-    got = wilson(successes, n, level)
-    expected = stats.binomtest(successes, n).proportion_ci(level, method="wilson")
-    assert (got.lower, got.upper) == pytest.approx((expected.low, expected.high), abs=1e-12)
-    assert got.lower is not None
-    assert got.upper is not None
-    assert 0 <= got.lower <= got.value <= got.upper <= 1
+ratios = st.lists(
+    st.tuples(st.floats(-5, 5, width=32), st.floats(0.125, 4, width=32)), min_size=1, max_size=30
+)
 
 
-def test_edges_of_a_proportion() -> None:
-    for successes, n in ((3, 2), (-1, 2), (0, 0)):
-        with pytest.raises(ValueError, match="successes"):
-            wilson(successes, n)
+@given(ratios)
+def test_linearised_values_average_to_the_ratio(parts: list[tuple[float, float]]) -> None:
+    above, below = np.array(parts).T
+    values = linearised(above, below)
+    assert values is not None
+    assert values.mean() == pytest.approx(above.sum() / below.sum(), abs=1e-9)
+
+
+def test_linearised_values_carry_the_influence_of_each_item_on_the_ratio() -> None:
+    rng = np.random.default_rng(6)
+    above, below = rng.random(400), rng.choice([0.0, 1.0, 2.0], size=400)
+    values, ratio = linearised(above, below), above.sum() / below.sum()
+    assert values is not None
+    for i in (0, 7, 399):  # the derivative by the item's weight, by finite difference
+        weight = np.ones(400)
+        weight[i] += 1e-6
+        slope = ((weight * above).sum() / (weight * below).sum() - ratio) / 1e-6
+        assert (values[i] - ratio) / 400 == pytest.approx(slope, rel=1e-3, abs=1e-9)
+
+
+def test_linearised_values_give_the_error_that_leaving_out_clusters_gives() -> None:
+    rng = np.random.default_rng(7)
+    labels = np.repeat(np.arange(60), 10)
+    below = (rng.random(600) < 0.4).astype(float)
+    above = below * (rng.random(600) < 0.3 + 0.3 * (labels % 2))
+    values = linearised(above, below)
+    assert values is not None
+    keep = [labels != g for g in range(60)]
+    without = np.array([above[k].sum() / below[k].sum() for k in keep])
+    direct = np.sqrt(59 / 60 * ((without - above.sum() / below.sum()) ** 2).sum())
+    assert jackknife_se(cluster_sums(values, labels)) == pytest.approx(direct, rel=0.03)
+
+
+def test_edges_of_linearised_values() -> None:
+    values = np.random.default_rng(8).random(50)
+    assert np.array_equal(linearised(values, np.ones(50)), values)
+    assert linearised([], []) is None
+    assert linearised([1.0, 2.0], [0.0, 0.0]) is None
+    assert linearised([3.0], [2.0]) == pytest.approx([1.5])
+    apart = linearised([1.0, 0.0, 0.0], [1.0, 0.0, 2.0])
+    assert apart is not None
+    assert apart[1] == 1 / 3  # an item without a part does not move the ratio
+    assert linearised([1.0, 2.0], [0.5, 1.0]) == pytest.approx([2.0, 2.0])
+    with pytest.raises(ValueError, match="lengths"):
+        linearised([1.0], [1.0, 2.0])
+    with pytest.raises(ValueError, match="denominator"):
+        linearised([1.0], [np.nan])

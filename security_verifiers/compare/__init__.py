@@ -1,0 +1,1 @@
+"""Runs beside each other: pairing, comparison, the regression gate, pinned baselines, ablations."""

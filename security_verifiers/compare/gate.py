@@ -1,0 +1,140 @@
+"""The regression gate: may a candidate take the place of the base?"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from security_verifiers.compare.comparison import paired_metrics
+from security_verifiers.compare.pairing import Pairs, pair
+from security_verifiers.evals.evaluate import Run
+from security_verifiers.evals.metrics import Metric
+from security_verifiers.stats.arrays import Floats
+from security_verifiers.stats.noninferiority import GateDecision, MetricDecision, Verdict, decide
+from sv_shared.errors import UsageError
+
+MARGIN = 0.03
+"""Of the reward's span from chance to reference; absolute for proportions."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatedMetric:
+    """One core metric at the gate.
+
+    Attributes:
+        metric: its name; "reward" first.
+        lower_is_better: whether a fall is an improvement.
+        base, candidate: its values; None where a run's rollouts do not define it.
+        decision: in the direction "higher is better"; None where it is not defined.
+    """
+
+    metric: str
+    lower_is_better: bool
+    base: float | None
+    candidate: float | None
+    decision: MetricDecision | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """What follows; a metric that can't be compared decides nothing."""
+        return Verdict.INCONCLUSIVE if self.decision is None else self.decision.verdict
+
+    @property
+    def relative(self) -> float | None:
+        """candidate / base - 1, the plan's relative change; None for a base of 0."""
+        if self.base is None or self.candidate is None or not self.base:
+            return None
+        return (self.candidate - self.base) / abs(self.base)
+
+
+@dataclass(frozen=True, slots=True)
+class GateReport:
+    """The gate's answer.
+
+    Attributes:
+        pairs: the runs.
+        margin: the margin asked for.
+        metrics: the reward and the core metrics.
+        decision: of those that are defined in both runs.
+    """
+
+    pairs: Pairs
+    margin: float
+    metrics: tuple[GatedMetric, ...]
+    decision: GateDecision
+
+    @property
+    def verdict(self) -> Verdict:
+        """pass, fail or inconclusive."""
+        undecided = self.decision.verdict is Verdict.PASS and any(m.decision is None for m in self.metrics)
+        return Verdict.INCONCLUSIVE if undecided else self.decision.verdict
+
+
+def gate(base: Run, candidate: Run, margin: float = MARGIN) -> GateReport:
+    """Non-inferiority of the candidate on the reward and each core metric: `stats.noninferiority.decide`.
+
+    The reward's margin is a share of its span from chance to reference, which the tasks fix; a proportion's
+    is absolute.
+
+    Raises:
+        UsageError: the runs can't be compared, no pair is left, the tasks have no span, or a core metric is
+            not one that this environment's rollouts carry.
+    """
+    pairs = pair(base, candidate)
+    core = pairs.environment.core_metrics
+    values = paired_metrics(pairs, core)
+    if lacking := [name for name in core if name not in values]:
+        raise UsageError(
+            f"core metrics that no rollout carries: {', '.join(lacking)}", where=pairs.environment.id
+        )
+    oriented = {name: _oriented(pairs, name, *both) for name, both in values.items()}
+    defined = {name: row for name, row in oriented.items() if row is not None}
+    decision = decide(
+        list(defined),
+        np.array(list(defined.values())),
+        pairs.before.cluster,
+        [_margin(pairs, name, margin) for name in defined],
+        spans=[_span(*values[name]) for name in defined],
+        deterministic=pairs.deterministic,
+    )
+    decided = {metric.name: metric for metric in decision.metrics}
+    gated = (
+        GatedMetric(
+            metric=name,
+            lower_is_better=name in pairs.environment.lower_is_better,
+            base=before.ratio.value,
+            candidate=after.ratio.value,
+            decision=decided.get(name),
+        )
+        for name, (before, after) in values.items()
+    )
+    return GateReport(pairs, margin, tuple(gated), decision)
+
+
+def _oriented(pairs: Pairs, name: str, before: Metric, after: Metric) -> Floats | None:
+    """float[n]: candidate minus base by pair, higher is better; None where one side is not defined."""
+    base, candidate = before.ratio.values, after.ratio.values
+    if base is None or candidate is None:
+        return None
+    return base - candidate if name in pairs.environment.lower_is_better else candidate - base
+
+
+def _margin(pairs: Pairs, name: str, margin: float) -> float:
+    """The margin of one metric, in its own unit."""
+    if name != "reward":
+        return margin
+    declared = pairs.base.metadata["reward"]
+    span = float(declared["reference"] - declared["chance"])
+    if span <= 0:
+        raise UsageError(
+            f"these tasks have no span from chance ({declared['chance']:g}) to reference "
+            f"({declared['reference']:g}), so the reward has no margin",
+            where=str(pairs.base.folder),
+            hint="Gate on more tasks",
+        )
+    return margin * span
+
+
+def _span(before: Metric, after: Metric) -> float:
+    """The most by which one pair can move the linearised values of a metric."""
+    share = min(float(metric.ratio.denominator.mean()) for metric in (before, after))
+    return (before.high - before.low) / share

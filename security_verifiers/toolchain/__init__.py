@@ -1,0 +1,1 @@
+"""External tools: which versions are pinned, how they are installed, and whether they work."""
