@@ -35,8 +35,12 @@ class GatedMetric:
 
     @property
     def verdict(self) -> Verdict:
-        """What follows; a metric that can't be compared decides nothing."""
-        return Verdict.INCONCLUSIVE if self.decision is None else self.decision.verdict
+        """What follows. A metric that neither run defines can't have fallen; one that only one of them
+        defines can't be compared.
+        """
+        if self.decision is not None:
+            return self.decision.verdict
+        return Verdict.PASS if self.base is None and self.candidate is None else Verdict.INCONCLUSIVE
 
     @property
     def relative(self) -> float | None:
@@ -65,8 +69,12 @@ class GateReport:
     @property
     def verdict(self) -> Verdict:
         """pass, fail or inconclusive."""
-        undecided = self.decision.verdict is Verdict.PASS and any(m.decision is None for m in self.metrics)
-        return Verdict.INCONCLUSIVE if undecided else self.decision.verdict
+        undecided = any(
+            metric.decision is None and metric.verdict is not Verdict.PASS for metric in self.metrics
+        )
+        if self.decision.verdict is Verdict.PASS and undecided:
+            return Verdict.INCONCLUSIVE
+        return self.decision.verdict
 
 
 def gate(base: Run, candidate: Run, margin: float = MARGIN) -> GateReport:

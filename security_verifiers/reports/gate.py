@@ -13,6 +13,8 @@ from security_verifiers.reports.tables import Table, interval, p_text, signed
 from security_verifiers.stats.noninferiority import Verdict
 
 MARKS = {Verdict.PASS: "pass", Verdict.FAIL: "FAIL", Verdict.INCONCLUSIVE: "inconclusive"}
+ROUNDING = 1e-9
+"""A smaller change is the order in which numbers were added."""
 HEADINGS = (
     "metric",
     "base",
@@ -117,7 +119,7 @@ def baseline_table(checks: Sequence[Check]) -> Table:
 
 def _baseline_row(check: Check) -> tuple[str, ...]:
     reward, *core = check.report.metrics
-    changed = [f"{m.metric} {signed(_delta(m))}" for m in core if _delta(m)]
+    changed = [f"{m.metric} {signed(_delta(m))}" for m in core if abs(_delta(m) or 0.0) > ROUNDING]
     return (
         f"{check.alias} {check.policy}",
         str(len(check.report.pairs.before)),

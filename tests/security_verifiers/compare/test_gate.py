@@ -5,7 +5,9 @@ import pytest
 from security_verifiers.compare.gate import gate
 from security_verifiers.reports.gate import gate_json, gate_table
 from security_verifiers.stats.noninferiority import Verdict
+from sv_shared.answer_policies import answer_json
 from sv_shared.errors import UsageError
+from sv_shared.policies import PolicyKind, text_policy
 from sv_test_quick import QUICK
 from tests.security_verifiers.evals.doubles import Double, follow
 
@@ -52,15 +54,20 @@ def test_a_loss_that_rises_fails(run_of: RunOf, monkeypatch: pytest.MonkeyPatch)
     assert row[3].startswith("+0.1")
 
 
-def test_a_metric_that_one_run_does_not_define_decides_nothing(
-    run_of: RunOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("both", [True, False])
+def test_a_metric_that_is_not_defined(run_of: RunOf, monkeypatch: pytest.MonkeyPatch, both: bool) -> None:
+    """Who states no probability has no Brier score: it can't have fallen, or can't be compared."""
     monkeypatch.setattr(type(QUICK), "core_metrics", ("brier",))
-    abstains = {**ROWS, "scripts": ["abstain"]}
-    report = gate(run_of(wrong_every(0), abstains), run_of(Double(follow), abstains))
+    silent = text_policy("silent", PolicyKind.CONSTANT, "abstains", lambda *_: answer_json("Abstain", None))
+    abstaining = run_of(silent)
+    report = gate(abstaining if both else run_of(wrong_every(0)), abstaining)
     assert report.metrics[1].decision is None
-    assert report.verdict is not Verdict.PASS
-    assert "brier: one of the runs does not define it." in gate_table(report).notes
+    assert report.metrics[1].verdict is (Verdict.PASS if both else Verdict.INCONCLUSIVE)
+    if both:
+        assert report.verdict is Verdict.PASS
+    else:
+        assert report.verdict is not Verdict.PASS
+        assert "brier: one of the runs does not define it." in gate_table(report).notes
 
 
 def test_a_core_metric_that_nobody_carries_is_refused(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> None:
