@@ -13,7 +13,7 @@ from security_verifiers.evals.metrics import SEED, curve_metrics, item_metrics
 from security_verifiers.stats.bootstrap import Statistic, bca, jackknife_t
 from security_verifiers.stats.calibration import distinct, ece_statistic
 from security_verifiers.stats.classification import Decision
-from security_verifiers.stats.estimates import Estimate
+from security_verifiers.stats.estimates import Estimate, cut_to_unit
 from security_verifiers.stats.multiple import holm
 from security_verifiers.stats.paired import paired_difference
 from security_verifiers.stats.ratio import Ratio
@@ -238,7 +238,7 @@ def _curves(names: Sequence[str], own: Both, pairs: Both) -> Iterator[Row]:
     before, after = map(_statistics, pairs)
     for name in names:
         if name in control and name in arm:
-            values = _curve(name, control[name], own[0]), _curve(name, arm[name], own[1])
+            values = _value(name, control[name], own[0]), _value(name, arm[name], own[1])
             yield Row(name, *values, _curve_contrast(name, before[name], after[name], pairs[0]))
 
 
@@ -254,6 +254,11 @@ def _curve(name: str, statistic: Statistic, items: Items) -> Estimate | None:
     if not len(items):
         return None
     return (jackknife_t if name == ECE else bca)(statistic, items.cluster, SEED)
+
+
+def _value(name: str, statistic: Statistic, items: Items) -> Estimate | None:
+    estimate = _curve(name, statistic, items)
+    return cut_to_unit(estimate) if estimate is not None and name == ECE else estimate
 
 
 def _curve_contrast(name: str, before: Statistic, after: Statistic, items: Items) -> Contrast | None:

@@ -1,6 +1,6 @@
 """Whether stated probabilities are true: the parts of the Brier score, and the expected calibration error."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from security_verifiers.stats.arrays import (
     unit_vector,
 )
 from security_verifiers.stats.bootstrap import Statistic, jackknife_t, plain
-from security_verifiers.stats.estimates import Estimate
+from security_verifiers.stats.estimates import Estimate, cut_to_unit
 
 ECE_BINS = 10
 """Default number of confidence bins."""
@@ -262,10 +262,9 @@ def calibration(
     gap = jackknife_t(ece_statistic(stated, right, bins), clusters, generator)
     assert gap is not None, "an ECE is defined wherever there are items"
     calibrated = None
-    if gap.lower is not None and gap.upper is not None:
+    if gap.upper is not None:
         calibrated = gap.upper < CALIBRATED_BELOW and parts.resolution > null
-        gap = replace(gap, lower=max(0.0, gap.lower), upper=min(1.0, gap.upper))
-    return Calibration(gap, null_band, parts, null, calibrated)
+    return Calibration(cut_to_unit(gap), null_band, parts, null, calibrated)
 
 
 def distinct(confidence: ArrayLike) -> int:

@@ -1,6 +1,6 @@
 """Estimate: a number with its uncertainty; means by cluster, and ratios as means."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -112,6 +112,13 @@ def linearised(numerator: ArrayLike, denominator: ArrayLike) -> Floats | None:
         return None
     mean = total / len(below)
     return above / mean + float(above.sum()) / total * (1 - below / mean)
+
+
+def cut_to_unit(estimate: Estimate) -> Estimate:
+    """The same with its interval cut to [0, 1], for what can lie nowhere else."""
+    if estimate.lower is None or estimate.upper is None:
+        return estimate
+    return replace(estimate, lower=max(0.0, estimate.lower), upper=min(1.0, estimate.upper))
 
 
 def check_level(level: float) -> None:
