@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from security_verifiers.cli.options import (
+    FiniteRange,
     dataset_config,
     dataset_options,
     echo_json,
@@ -42,12 +43,17 @@ DEFAULT_CONCURRENCY = 8
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1),
     default=300.0,
     show_default=True,
     help="Seconds a rollout.",
 )
-@click.option("--temperature", type=float, default=None, help="Sampling temperature.  [default: the model's]")
+@click.option(
+    "--temperature",
+    type=FiniteRange(min=0),
+    default=None,
+    help="Sampling temperature.  [default: the model's]",
+)
 @click.option(
     "--max-tokens", type=click.IntRange(min=1), default=None, help="Tokens an answer.  [default: the model's]"
 )

@@ -1,6 +1,7 @@
 """Options that several commands share, and the small conversions behind them."""
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +12,16 @@ if TYPE_CHECKING:
     from security_verifiers.reports.tables import Table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers; NaN, which compares with nothing, is outside."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 def parse_settings(values: tuple[str, ...]) -> dict[str, Any]:
@@ -98,7 +109,7 @@ def margin_option(command: Command) -> Command:
     """--margin."""
     return click.option(
         "--margin",
-        type=click.FloatRange(0, 1, min_open=True),
+        type=FiniteRange(0, 1, min_open=True),
         default=0.03,
         show_default=True,
         help="Of the reward's span from chance to reference; absolute for proportions.",

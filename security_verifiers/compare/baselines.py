@@ -5,7 +5,6 @@ task hashes stand for.
 """
 
 import asyncio
-import shutil
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -150,13 +149,17 @@ def _load(folder: Path) -> Run:
 def _store(run: Run, folder: Path) -> Path:
     """A run's metadata and its lines without the prompts, in place of an earlier one."""
     metadata = read_json(run.folder / METADATA)
-    lines: Sequence[dict[str, Any]] = list(Results(run.folder))
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    with closing(JsonlSink(folder / RESULTS)) as sink:
-        for line in lines:
-            sink.write(_slim(line))
-    write_json(folder / METADATA, metadata | {"results_sha256": file_sha256(folder / RESULTS)})
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix=".pin-") as scratch:
+        fresh = Path(scratch) / "run"
+        fresh.mkdir()
+        with closing(JsonlSink(fresh / RESULTS)) as sink:
+            for line in Results(run.folder):
+                sink.write(_slim(line))
+        write_json(fresh / METADATA, metadata | {"results_sha256": file_sha256(fresh / RESULTS)})
+        if folder.exists():
+            folder.rename(Path(scratch) / "earlier")
+        fresh.rename(folder)
     return folder
 
 

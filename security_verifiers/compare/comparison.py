@@ -1,5 +1,6 @@
 """Comparison: candidates against one base, metric by metric, over the same rollouts."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -29,8 +30,8 @@ class MetricDifference:
         lower_is_better: whether a fall is an improvement; None where neither direction is (coverage).
         base, candidate: its values.
         difference: candidate minus base, paired; None where no pair takes part.
-        detectable: the smallest true difference that this many pairs show with a power of 80 % at 5 %; None
-            where no interval can be given.
+        detectable: the smallest true difference that this many pairs show with a power of 80 % at 5 %, before
+            Holm; None where no interval can be given.
         bounds: the difference between the worst and the best that the pairs left out could have made of it.
         corrected: the p-value after Holm over the whole report; None where there is none.
         mcnemar: for the accuracy.
@@ -135,19 +136,17 @@ def _differences(pairs: Pairs) -> list[MetricDifference]:
 
 def _difference(pairs: Pairs, metric: str, before: Metric, after: Metric) -> MetricDifference:
     base, candidate = before.ratio.values, after.ratio.values
-    difference = bounds = None
+    difference = None
     if base is not None and candidate is not None:
         difference = paired_difference(base, candidate, pairs.before.cluster, SEED)
-        width = before.high - before.low
-        bounds = Ratio.of(candidate - base).bounds(pairs.left_out, -width, width)
     return MetricDifference(
         metric=metric,
         lower_is_better=_direction(pairs.environment, metric),
         base=before.ratio.value,
         candidate=after.ratio.value,
         difference=difference,
-        detectable=_detectable(difference),
-        bounds=bounds,
+        detectable=_detectable(pairs, difference, span(before, after)),
+        bounds=difference_bounds(before, after, pairs.left_out),
         mcnemar=_mcnemar(before, after) if metric == "accuracy" else None,
     )
 
@@ -158,10 +157,32 @@ def _direction(environment: Environment, metric: str) -> bool | None:
     return False if metric in ("reward", "accuracy", "f1", "precision", *environment.core_metrics) else None
 
 
-def _detectable(difference: PairedDifference | None) -> float | None:
+def difference_bounds(before: Metric, after: Metric, left_out: int) -> Bounds | None:
+    """Candidate minus base, whatever the pairs that were left out would have been; None where not defined."""
+    base, candidate = (metric.ratio.bounds(left_out, metric.low, metric.high) for metric in (before, after))
+    if base.measured is None or candidate.measured is None:
+        return None
+    assert base.worst is not None
+    assert base.best is not None
+    assert candidate.worst is not None
+    assert candidate.best is not None
+    measured = candidate.measured - base.measured
+    worst, best = candidate.worst - base.best, candidate.best - base.worst
+    return Bounds(measured, *((worst, best) if left_out else (measured, measured)), candidate.n, left_out)
+
+
+def span(before: Metric, after: Metric) -> float:
+    """The most by which one pair can move the linearised values of a metric; 0 where it is not defined."""
+    share = min(float(metric.ratio.denominator.mean()) for metric in (before, after))
+    return (before.high - before.low) / share if share else 0.0
+
+
+def _detectable(pairs: Pairs, difference: PairedDifference | None, most: float) -> float | None:
     if difference is None or difference.se is None:
         return None
-    return minimum_detectable(difference.se, difference.clusters - 1, power=POWER)
+    # The floor of `noninferiority.decide`: few sampled pairs that agree can't show that all would.
+    floor = 0.0 if pairs.deterministic else most / difference.n
+    return minimum_detectable(math.hypot(difference.se, floor), difference.clusters - 1, power=POWER)
 
 
 def _mcnemar(before: Metric, after: Metric) -> McNemar:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from security_verifiers.compare.comparison import paired_metrics
+from security_verifiers.compare.comparison import difference_bounds, paired_metrics, span
 from security_verifiers.compare.pairing import Pairs, pair
 from security_verifiers.evals.evaluate import Run
 from security_verifiers.evals.metrics import Metric
@@ -25,6 +25,7 @@ class GatedMetric:
         lower_is_better: whether a fall is an improvement.
         base, candidate: its values; None where a run's rollouts do not define it.
         decision: in the direction "higher is better"; None where it is not defined.
+        worst: the change in that direction, if all pairs that were left out had gone against the candidate.
     """
 
     metric: str
@@ -32,6 +33,7 @@ class GatedMetric:
     base: float | None
     candidate: float | None
     decision: MetricDecision | None
+    worst: float | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -39,8 +41,15 @@ class GatedMetric:
         defines can't be compared.
         """
         if self.decision is not None:
-            return self.decision.verdict
+            return Verdict.INCONCLUSIVE if self.hidden else self.decision.verdict
         return Verdict.PASS if self.base is None and self.candidate is None else Verdict.INCONCLUSIVE
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it passes only as long as nobody asks what the pairs that were left out would have been."""
+        d = self.decision
+        passes = d is not None and d.verdict is Verdict.PASS
+        return passes and d is not None and self.worst is not None and self.worst <= -d.margin
 
     @property
     def relative(self) -> float | None:
@@ -69,19 +78,17 @@ class GateReport:
     @property
     def verdict(self) -> Verdict:
         """pass, fail or inconclusive."""
-        undecided = any(
-            metric.decision is None and metric.verdict is not Verdict.PASS for metric in self.metrics
-        )
-        if self.decision.verdict is Verdict.PASS and undecided:
-            return Verdict.INCONCLUSIVE
-        return self.decision.verdict
+        if self.decision.verdict is Verdict.FAIL:
+            return Verdict.FAIL
+        passes = all(metric.verdict is Verdict.PASS for metric in self.metrics)
+        return Verdict.PASS if passes else Verdict.INCONCLUSIVE
 
 
 def gate(base: Run, candidate: Run, margin: float = MARGIN) -> GateReport:
     """Non-inferiority of the candidate on the reward and each core metric: `stats.noninferiority.decide`.
 
-    The reward's margin is a share of its span from chance to reference, which the tasks fix; a proportion's
-    is absolute.
+    The reward's margin is a share of its span from chance to reference, which the tasks fix; any other's is a
+    share of its range, so absolute for a proportion. A pass that the pairs left out could undo is none.
 
     Raises:
         UsageError: the runs can't be compared, no pair is left, the tasks have no span, or a core metric is
@@ -100,8 +107,8 @@ def gate(base: Run, candidate: Run, margin: float = MARGIN) -> GateReport:
         list(defined),
         np.array(list(defined.values())),
         pairs.before.cluster,
-        [_margin(pairs, name, margin) for name in defined],
-        spans=[_span(*values[name]) for name in defined],
+        [_margin(pairs, name, values[name][0], margin) for name in defined],
+        spans=[span(*values[name]) for name in defined],
         deterministic=pairs.deterministic,
     )
     decided = {metric.name: metric for metric in decision.metrics}
@@ -112,6 +119,7 @@ def gate(base: Run, candidate: Run, margin: float = MARGIN) -> GateReport:
             base=before.ratio.value,
             candidate=after.ratio.value,
             decision=decided.get(name),
+            worst=_worst(pairs, name, before, after),
         )
         for name, (before, after) in values.items()
     )
@@ -126,10 +134,18 @@ def _oriented(pairs: Pairs, name: str, before: Metric, after: Metric) -> Floats 
     return base - candidate if name in pairs.environment.lower_is_better else candidate - base
 
 
-def _margin(pairs: Pairs, name: str, margin: float) -> float:
+def _worst(pairs: Pairs, name: str, before: Metric, after: Metric) -> float | None:
+    """The change if all pairs that were left out had gone against the candidate, higher is better."""
+    bounds = difference_bounds(before, after, pairs.left_out)
+    if bounds is None or bounds.worst is None or bounds.best is None:
+        return None
+    return -bounds.best if name in pairs.environment.lower_is_better else bounds.worst
+
+
+def _margin(pairs: Pairs, name: str, metric: Metric, margin: float) -> float:
     """The margin of one metric, in its own unit."""
     if name != "reward":
-        return margin
+        return margin * (metric.high - metric.low)
     declared = pairs.base.metadata["reward"]
     span = float(declared["reference"] - declared["chance"])
     if span <= 0:
@@ -140,9 +156,3 @@ def _margin(pairs: Pairs, name: str, margin: float) -> float:
             hint="Gate on more tasks",
         )
     return margin * span
-
-
-def _span(before: Metric, after: Metric) -> float:
-    """The most by which one pair can move the linearised values of a metric."""
-    share = min(float(metric.ratio.denominator.mean()) for metric in (before, after))
-    return (before.high - before.low) / share

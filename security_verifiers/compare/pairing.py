@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from security_verifiers.evals.evaluate import Run
 from security_verifiers.evals.items import Items, load_items
@@ -23,7 +24,8 @@ class Pairs:
         environment: what both played.
         base, candidate: the runs.
         before, after: their items; row i of both is the same task, sample and seed, and both were measured.
-        left_out: pairs of which one side failed through us; they say nothing of either model.
+        left_out: planned pairs of which one side failed through us, or is left out of a partial run; they
+            say nothing of either model.
     """
 
     environment: Environment
@@ -68,20 +70,33 @@ def pair(base: Run, candidate: Run) -> Pairs:
         )
     environment = find(base.metadata["environment"]["id"])
     before, after = (load_items(run_results(run), environment.classification)[0] for run in (base, candidate))
-    assert np.array_equal(before.task, after.task), "valid runs of one plan hold the same rollouts"
-    assert np.array_equal(before.sample, after.sample)
+    rows = _common_rows(before, after)
+    before, after = before.select(rows[0]), after.select(rows[1])
     measured = ~(before.ours | after.ours)
-    left_out = int((~measured).sum())
+    left_out = int(base.metadata["planned"]) - int(measured.sum())
     return Pairs(environment, base, candidate, before.select(measured), after.select(measured), left_out)
+
+
+def _common_rows(before: Items, after: Items) -> NDArray[np.intp]:
+    """Row numbers [2, n] of the rollouts that both hold, in the base's order; partial runs lack some."""
+    keys = zip(after.task.tolist(), after.sample.tolist(), strict=True)
+    there = {key: row for row, key in enumerate(keys)}
+    common = [
+        (row, there[key])
+        for row, key in enumerate(zip(before.task.tolist(), before.sample.tolist(), strict=True))
+        if key in there
+    ]
+    return np.array(common, dtype=np.intp).reshape(-1, 2).T
 
 
 def _reasons(base: Run, candidate: Run) -> Iterator[str]:
     """Why two runs can't be compared."""
     for run in (base, candidate):
-        if run.summary["invalid"]:
+        # What a user allowed to be partial is compared as far as it goes, and the report says how far.
+        if run.summary["invalid"] and run.summary.get("partial") is None:
             yield f"{run.folder.name} is invalid ({_why_invalid(run)})"
     for what, before, after in zip(
-        ("environment", "data hash", "seed", "samples a task", "evaluated seat"),
+        ("environment", "tasks", "data hash", "seed", "samples a task", "evaluated seat"),
         _identity(base.metadata),
         _identity(candidate.metadata),
         strict=True,
@@ -101,6 +116,7 @@ def _reasons(base: Run, candidate: Run) -> Iterator[str]:
 def _identity(metadata: Mapping[str, Any]) -> tuple[Any, ...]:
     return (
         metadata["environment"]["id"],
+        metadata["tasks"],
         metadata["dataset"]["sha256"],
         metadata["seed"],
         metadata["samples"],

@@ -61,7 +61,7 @@ def _notes(comparison: Comparison, candidates: int) -> list[str]:
     scope = f", over {candidates} candidates" if candidates > 1 else ""
     notes = [
         f"detectable: the smallest true difference that this comparison shows with {POWER:.0%} power at "
-        f"{SIGNIFICANCE:.0%}. Verdicts after Holm over all lines{scope}. ↓: lower is better.",
+        f"{SIGNIFICANCE:.0%}, before Holm. Verdicts after Holm over all lines{scope}. ↓: lower is better.",
         f"Base run {pairs.base.folder.name}, candidate run {pairs.candidate.folder.name}, "
         f"data {pairs.base.metadata['dataset']['sha256'][:12]}, seed {pairs.base.metadata['seed']}.",
     ]
@@ -77,11 +77,13 @@ def _notes(comparison: Comparison, candidates: int) -> list[str]:
                 f"McNemar, {metric.metric}: {n.gained} gained, {n.lost} lost, p {p_text(n.p_value)} "
                 "(exact; takes the pairs as independent)."
             )
+    if pairs.base.folder == pairs.candidate.folder:
+        notes.append("Both are the same run.")
     if pairs.left_out:
         worst, best = (reward.bounds.worst, reward.bounds.best) if reward.bounds else (None, None)
         notes.append(
-            f"{pairs.left_out} pairs left out: one side failed through us. Whatever they were, the reward's "
-            f"difference lies in {signed(worst)} to {signed(best)}."
+            f"{pairs.left_out} pairs left out: one side failed through us, or is not there. Whatever they "
+            f"were, the reward's difference lies in {signed(worst)} to {signed(best)}."
         )
     return [*notes, *differing_facts(pairs), *partial_lines((pairs.base, pairs.candidate))]
 

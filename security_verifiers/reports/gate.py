@@ -58,7 +58,7 @@ def _row(metric: GatedMetric) -> tuple[str, ...]:
         p_text(d.p_pass_holm),
         p_text(d.p_fail_holm),
         "-" if d.detectable is None else f"{d.detectable:.3f}",
-        MARKS[d.verdict] + (", but worse" if d.significantly_worse else ""),
+        MARKS[metric.verdict] + (", but worse" if d.significantly_worse else ""),
     )
 
 
@@ -74,12 +74,21 @@ def _change(metric: GatedMetric) -> str:
 def _reasons(report: GateReport) -> list[str]:
     """Every verdict that is not a plain pass, in words."""
     return [
-        f"{metric.metric}: {metric.decision.reason}"
-        if metric.decision
-        else f"{metric.metric}: one of the runs does not define it."
+        f"{metric.metric}: {_reason(metric)}"
         for metric in report.metrics
         if metric.verdict is not Verdict.PASS or (metric.decision and metric.decision.significantly_worse)
     ]
+
+
+def _reason(metric: GatedMetric) -> str:
+    if metric.decision is None:
+        return "one of the runs does not define it."
+    if metric.hidden:
+        return (
+            f"the pairs that were left out could hide a change of {signed(metric.worst)}, beyond the margin; "
+            "resume the runs"
+        )
+    return metric.decision.reason
 
 
 def _notes(report: GateReport) -> list[str]:
@@ -88,11 +97,13 @@ def _notes(report: GateReport) -> list[str]:
     notes = []
     if decision.pass_if_unchanged is not None and decision.fail_if_dropped is not None:
         notes.append(
-            f"Power with these pairs: {decision.pass_if_unchanged:.0%} to pass if nothing changed, "
-            f"{decision.fail_if_dropped:.0%} to fail if every metric dropped by twice its margin."
+            f"Power with these pairs: {_percent(decision.pass_if_unchanged)} to pass if nothing changed, "
+            f"{_percent(decision.fail_if_dropped)} to fail if every metric dropped by twice its margin."
         )
     if decision.further:
-        notes.append(f"{decision.further:,} further pairs would raise the first to 80 %.")
+        notes.append(
+            f"{decision.further:,} further pairs would raise the first to 80 % (if nothing changed)."
+        )
     notes.append(
         f"Drift since the base: run {base['run_id']} of {base['started'][:10]}, "
         f"code {str(base['code']['commit'])[:12]}. p-values and verdicts after Holm; "
@@ -100,8 +111,12 @@ def _notes(report: GateReport) -> list[str]:
         "chance to reference."
     )
     if pairs.left_out:
-        notes.append(f"{pairs.left_out} pairs left out: one side failed through us.")
+        notes.append(f"{pairs.left_out} pairs left out: one side failed through us, or is not there.")
     return [*notes, *differing_facts(pairs), *partial_lines((pairs.base, pairs.candidate))]
+
+
+def _percent(share: float) -> str:
+    return "under 1 %" if share < 0.01 else f"{share:.0%}"
 
 
 def baseline_table(checks: Sequence[Check]) -> Table:

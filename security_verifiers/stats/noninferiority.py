@@ -337,12 +337,12 @@ def _reason(verdict: Verdict, delta: float, lower: float, upper: float, margin: 
     if verdict is Verdict.PASS:
         return f"significantly worse, by {fall}, but within {limit}" if upper < 0 else f"no fall by {limit}"
     if verdict is Verdict.FAIL:
-        return f"fell by {fall}, more than {limit}, and not by chance"
+        return f"worse by {fall}, more than {limit}, and not by chance"
     if lower > -margin:
         return f"a fall by {limit} is ruled out here, but not after Holm over all metrics"
     if delta < -margin:
         chance = "though not after Holm over all metrics" if upper < 0 else "but chance may have done it"
-        return f"fell by {fall}, more than {limit}, {chance}"
+        return f"worse by {fall}, more than {limit}, {chance}"
     if upper < 0:
         return f"significantly worse, by {fall}; whether by more than {limit} is open"
     return f"a fall by {limit} is neither shown nor ruled out"

@@ -77,7 +77,8 @@ class Ratio:
 
             worst = (sum(numerator) + n_ours * w * low) / (sum(denominator) + n_ours * w);  best with high
 
-        with w the largest denominator of an item: an unmeasured one can't weigh more.
+        with w the largest denominator of an item: an unmeasured one can't weigh more. These are Manski's
+        no-assumption bounds (American Economic Review 80, 1990): nothing is guessed of what was lost.
 
         Args:
             n_ours: items that failed through us.

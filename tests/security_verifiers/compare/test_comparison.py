@@ -92,6 +92,15 @@ def test_left_out_pairs_widen_the_difference(run_of: RunOf) -> None:
     assert any("4 pairs left out" in note for note in comparison_tables([comparison])[0].notes)
 
 
+def test_sampled_pairs_that_all_agree_do_not_detect_everything(run_of: RunOf) -> None:
+    scripted, sampled = run_of(wrong_every(0)), run_of(Double(follow))
+    exact, open_ = (by_name(compare(run, [run])[0])["accuracy"].detectable for run in (scripted, sampled))
+    assert exact == 0
+    assert open_ is not None
+    assert open_ > 2 / ROWS["rows"]
+    assert "Both are the same run." in comparison_tables(compare(sampled, [sampled]))[0].notes
+
+
 def test_the_report_carries_every_number_that_the_rules_ask_for(run_of: RunOf) -> None:
     comparisons = compare(run_of(wrong_every(0)), [run_of(wrong_every(4))])
     (table,) = comparison_tables(comparisons)

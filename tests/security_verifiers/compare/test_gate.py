@@ -88,6 +88,20 @@ def test_few_sampled_pairs_prove_nothing(run_of: RunOf) -> None:
     assert not told["deterministic"]
 
 
+def test_a_pass_that_lost_pairs_could_undo_is_none(run_of: RunOf) -> None:
+    """1 % of the rollouts failed through us: for the reward, with its range of 5.5, that is too many."""
+    config = {**ROWS, "scripts": [*["right"] * 99, "provider 500"]}
+    report = gate(run_of(wrong_every(0), config), run_of(Double(follow), config), margin=0.07)
+    reward, accuracy = report.metrics
+    assert reward.decision is not None
+    assert reward.worst == pytest.approx(4 * -5.5 / 400)
+    assert accuracy.worst == pytest.approx(4 * -1.0 / 400)
+    assert (reward.hidden, reward.verdict) == (True, Verdict.INCONCLUSIVE)
+    assert not accuracy.hidden
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert any("left out could hide a change of -0.055" in note for note in gate_table(report).notes)
+
+
 def test_power_drift_and_relative_change_are_printed(run_of: RunOf) -> None:
     base, candidate = run_of(wrong_every(0)), run_of(wrong_every(20))
     report = gate(base, candidate)
