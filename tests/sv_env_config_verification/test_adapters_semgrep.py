@@ -154,6 +154,21 @@ async def test_a_missing_tool_is_an_error(tmp_path, monkeypatch):
         await SemgrepAdapter(small_desk()).scan({"a.yaml": POD % "x"})
 
 
+async def test_first_scans_that_come_together_look_for_the_tool_once(tmp_path, rules, monkeypatch):
+    searches = []
+
+    async def search(*_, **__):
+        searches.append(1)
+        await asyncio.sleep(0.05)
+        return script(tmp_path, HONEST)
+
+    monkeypatch.setattr("sv_env_config_verification.adapters.semgrep.find_installed", search)
+    adapter = SemgrepAdapter(small_desk(semgrep=RULES), rules=rules, linger_s=0.01)
+    found = await asyncio.gather(*(adapter.scan({"a.yaml": POD % f"n{i}"}) for i in range(8)))
+    assert [len(rows) for rows in found] == [1] * 8
+    assert len(searches) == 1
+
+
 async def test_results_are_kept_by_the_files_content(tmp_path, rules):
     cache = ToolCache(tmp_path / "cache")
     adapter = fake(tmp_path, rules, HONEST, small_desk(cache, semgrep=RULES))

@@ -77,6 +77,7 @@ class SemgrepAdapter:
     ) -> None:
         self._desk, self._tool, self._rules, self._timeout_s = desk, tool, rules, timeout_s
         self._rules_hash = ""
+        self._finding = asyncio.Lock()
         self._batcher = Batcher(self._call, linger_s=linger_s, most=_MOST)
         self.batches = self._batcher.stats
 
@@ -102,11 +103,12 @@ class SemgrepAdapter:
         await self._batcher.close()
 
     async def _find(self) -> Tool:
-        if self._tool is None:
-            found = await find_installed(
-                "semgrep", env=_ENV, timeout_s=self._timeout_s, max_output=_MAX_OUTPUT
-            )
-            self._tool = found
+        # First scans come together; without the lock each would start a `semgrep --version` of its own.
+        async with self._finding:
+            if self._tool is None:
+                self._tool = await find_installed(
+                    "semgrep", env=_ENV, timeout_s=self._timeout_s, max_output=_MAX_OUTPUT
+                )
         if not self._rules_hash:
             self._rules_hash = hash_folder(self._rules, extra=" ".join(_FLAGS))
         return self._tool
