@@ -109,7 +109,6 @@ def test_hardening_keeps_everything(text: str, old: str, new: str) -> None:
         (CRON, "registry.example:5000/tidy:1", "registry.example:5001/tidy:1", {Loss.OTHER_IMAGE}),
         (ROLE, ROLE[ROLE.index("rules:") :], "rules: []\n", {Loss.EMPTIED}),
     ],
-    ids=str,
 )
 def test_what_no_repair_needs_is_a_loss(text: str, old: str, new: str, expected: set[Loss]) -> None:
     assert {loss for loss, _ in lost(text, edited(text, old, new))} == expected
