@@ -15,12 +15,12 @@ from sv_env_network_logs.policies import UNUSUAL_PORTS, best_answer, port_rule, 
 from sv_env_network_logs.public_mini import load_public_mini
 from sv_env_network_logs.render import VIEWS, View
 from sv_env_network_logs.rewards import WEIGHTS
-from sv_env_network_logs.synth.splits import SEED_RANGES, Split
 from sv_env_network_logs.taskset import NetworkLogsData, NetworkLogsTask, NetworkLogsTaskConfig, make_task
 from sv_shared.grading import Grade
 from sv_shared.outcomes import Outcome
 from sv_shared.policies import PolicyKind, PolicySpec
 from sv_shared.rewards import ClassificationWeights, bayes_reward, reward_bounds
+from sv_shared.splits import SEED_RANGES, Split
 
 POLICIES = policies.policies()
 CONFIG = NetworkLogsTaskConfig()

@@ -16,8 +16,8 @@ from sv_env_network_logs.synth import build as building
 from sv_env_network_logs.synth.build import build, public_mini, spot_check, with_sign_offs
 from sv_env_network_logs.synth.card import card
 from sv_env_network_logs.synth.posterior import posteriors
-from sv_env_network_logs.synth.splits import SEED_RANGES
 from sv_shared.errors import DataError
+from sv_shared.splits import SEED_RANGES
 
 SPOT_CHECK, CARD = PATH.with_name("e1.spot-check.jsonl"), PATH.with_name("e1.card.md")
 

@@ -17,8 +17,8 @@ from sv_env_network_logs.shallow import (
 )
 from sv_env_network_logs.synth import recipe
 from sv_env_network_logs.synth.recipe import generate
-from sv_env_network_logs.synth.splits import SEED_RANGES
 from sv_shared.errors import DataError
+from sv_shared.splits import SEED_RANGES
 
 
 def planted(n: int, seed: int) -> list[Example]:

@@ -9,9 +9,9 @@ from sv_env_network_logs.rewards import WEIGHTS
 from sv_env_network_logs.shallow import TRAINING_ROWS, texts, train_shallow
 from sv_env_network_logs.synth.bayes import ceiling, realised_reward
 from sv_env_network_logs.synth.recipe import generate
-from sv_env_network_logs.synth.splits import SEED_RANGES
 from sv_env_network_logs.synth.tiers import DIFFICULTIES
 from sv_shared.errors import DataError
+from sv_shared.splits import SEED_RANGES
 
 TEST_SEED = SEED_RANGES["test"][9]
 

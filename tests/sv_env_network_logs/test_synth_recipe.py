@@ -16,9 +16,9 @@ from sv_env_network_logs.synth.playbooks import PLAYBOOKS
 from sv_env_network_logs.synth.posterior import posteriors
 from sv_env_network_logs.synth.profiles import PROFILES
 from sv_env_network_logs.synth.recipe import BATCH, generate
-from sv_env_network_logs.synth.splits import SEED_RANGES
 from sv_env_network_logs.synth.tiers import DIFFICULTIES
 from sv_shared.errors import DataError, UsageError
+from sv_shared.splits import SEED_RANGES
 
 COUNTS = {"flow": 900, "window": 90}
 

@@ -7,7 +7,7 @@ import pytest
 from sv_env_network_logs.flows import Example, Flow
 from sv_env_network_logs.render import VIEWS, View, render_flow, value_text
 from sv_env_network_logs.synth.recipe import generate
-from sv_env_network_logs.synth.splits import SEED_RANGES, SPLITS
+from sv_shared.splits import SEED_RANGES, SPLITS
 
 BLURRED = ("duration", "orig_bytes", "resp_bytes", "orig_pkts", "resp_pkts")
 KEPT = ("proto", "service", "dst_port", "conn_state", "history")

@@ -18,12 +18,12 @@ from sv_env_network_logs.environment import NETWORK_LOGS
 from sv_env_network_logs.flows import FLOW_FIELDS, Example
 from sv_env_network_logs.render import VIEWS, View, instructions
 from sv_env_network_logs.synth.recipe import generate
-from sv_env_network_logs.synth.splits import SEED_RANGES
 from sv_env_network_logs.taskset import NetworkLogsTask, NetworkLogsTaskConfig, make_task
 from sv_shared.answer_policies import answer_json
 from sv_shared.errors import DataError, UsageError
 from sv_shared.outcomes import Outcome
 from sv_shared.rewards import ClassificationWeights
+from sv_shared.splits import SEED_RANGES
 
 CONFIG = NetworkLogsTaskConfig()
 REAL = (

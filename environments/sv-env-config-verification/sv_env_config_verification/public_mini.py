@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from sv_env_config_verification.rows import Row
 from sv_shared.errors import DataError
+from sv_shared.row_files import numbered_rows, read_rows
 
 SCHEMA_VERSION = 1
 PATH = Path(__file__).resolve().parents[3] / "datasets" / "public-mini" / "e2.jsonl"
@@ -33,11 +34,7 @@ def load(path: Path) -> list[Row]:
     Raises:
         DataError: the file can't be read or is empty, or a line is not of the schema; names the line.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"can't read the data set: {error}", where=str(path), hint=_REBUILD) from error
-    return loads(text, str(path))
+    return loads(read_rows(path, _REBUILD), str(path))
 
 
 def loads(text: str, where: str) -> list[Row]:
@@ -50,10 +47,7 @@ def loads(text: str, where: str) -> list[Row]:
     Raises:
         DataError: there are none, a line is not of the schema, or two rows share an id; names the line.
     """
-    if not text.endswith("\n"):
-        raise DataError("the data set is empty or its last line is cut off", where=where, hint=_REBUILD)
-    # Not splitlines: JSON strings may hold the other characters that it takes for line ends.
-    rows = [parse(part, f"{where}:{number}") for number, part in enumerate(text[:-1].split("\n"), 1)]
+    rows = [parse(part, place) for part, place in numbered_rows(text, where, _REBUILD)]
     seen: set[str] = set()
     for number, row in enumerate(rows, 1):
         if row.id in seen:

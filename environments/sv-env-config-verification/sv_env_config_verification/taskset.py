@@ -20,10 +20,10 @@ from sv_env_config_verification.rows import Format, Row
 from sv_env_config_verification.shared_box import BoxSettings, open_box, run_apart, shared_toolbox
 from sv_env_config_verification.synth.confirm import confirm
 from sv_env_config_verification.synth.recipe import RECIPE_VERSION, Draft, draft
-from sv_env_config_verification.synth.splits import SEED_RANGES, SPLITS, require_seed
 from sv_shared.environment import DatasetInfo
 from sv_shared.errors import DataError, UsageError
 from sv_shared.grading import Grade
+from sv_shared.splits import SEED_RANGES, SPLITS, require_seed
 from sv_shared.task import GradedData, GradedTask, last_answer
 from sv_shared.taskset import DatasetConfig, DatasetTaskset, draw_indices
 

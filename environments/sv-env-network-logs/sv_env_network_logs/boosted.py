@@ -102,7 +102,7 @@ def reference_boosted(view: View) -> BoostedModel:
     from sv_env_network_logs.rewards import POSITIVE
     from sv_env_network_logs.shallow import texts
     from sv_env_network_logs.synth.recipe import generate
-    from sv_env_network_logs.synth.splits import SEED_RANGES
+    from sv_shared.splits import SEED_RANGES
 
     examples = generate(TRAINING_ROWS[view], seed=SEED_RANGES["train"][1], split="train", view=view)
     rows = np.array([features(text) for text in texts(examples, view)])

@@ -10,10 +10,10 @@ from sv_env_network_logs.public_mini import Item, load_public_mini
 from sv_env_network_logs.render import VIEWS, View
 from sv_env_network_logs.synth.posterior import posteriors
 from sv_env_network_logs.synth.recipe import RECIPE_VERSION, generate
-from sv_env_network_logs.synth.splits import SEED_RANGES, Split
 from sv_env_network_logs.synth.tiers import DIFFICULTIES
 from sv_shared.environment import DatasetInfo
 from sv_shared.errors import DataError, UsageError
+from sv_shared.splits import SEED_RANGES, Split
 from sv_shared.taskset import draw_indices
 
 PUBLIC_MINI, SYNTH = "public-mini", "synth"

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from sv_env_network_logs.flows import Example, Flow, Label
 from sv_env_network_logs.render import View
 from sv_shared.errors import DataError
+from sv_shared.row_files import numbered_rows, read_rows
 
 SCHEMA_VERSION = 1
 PATH = Path(__file__).resolve().parents[3] / "datasets" / "public-mini" / "e1.jsonl"
@@ -64,11 +65,7 @@ def load(path: Path) -> list[Item]:
     Raises:
         DataError: the file can't be read or is empty, or a line is not of the schema; names the line.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"can't read the data set: {error}", where=str(path), hint=_REBUILD) from error
-    return loads(text, str(path))
+    return loads(read_rows(path, _REBUILD), str(path))
 
 
 def loads(text: str, where: str) -> list[Item]:
@@ -81,10 +78,7 @@ def loads(text: str, where: str) -> list[Item]:
     Raises:
         DataError: there are none, or a line is not of the schema; names the line.
     """
-    if not text.endswith("\n"):
-        raise DataError("the data set is empty or its last line is cut off", where=where, hint=_REBUILD)
-    # Not splitlines: JSON strings may hold the other characters that it takes for line ends.
-    return [parse(part, f"{where}:{number}") for number, part in enumerate(text[:-1].split("\n"), 1)]
+    return [parse(part, place) for part, place in numbered_rows(text, where, _REBUILD)]
 
 
 def dumps(items: Iterable[Item]) -> str:

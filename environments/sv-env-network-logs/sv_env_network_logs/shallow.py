@@ -70,7 +70,7 @@ def texts(examples: Sequence[Example], view: View) -> list[str]:
 def reference_shallow(view: View) -> ShallowModel:
     """The baseline: fitted once per process on synthetic training rows of all tiers, never on a test row."""
     from sv_env_network_logs.synth.recipe import generate
-    from sv_env_network_logs.synth.splits import SEED_RANGES
+    from sv_shared.splits import SEED_RANGES
 
     examples = generate(TRAINING_ROWS, seed=SEED_RANGES["train"][0], split="train", view=view)
     return train_shallow(texts(examples, view), [example.label for example in examples])

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from sv_env_config_verification.synth.recipe import Draft, draft
-from sv_env_config_verification.synth.splits import SEED_RANGES, SPLITS, require_seed
 from sv_shared.errors import UsageError
+from sv_shared.splits import SEED_RANGES, SPLITS, require_seed
 
 ROWS = 140
 PAIRS = (("train", "dev"), ("train", "test"), ("dev", "test"))

@@ -16,7 +16,7 @@ from sv_env_config_verification.synth.card import card
 from sv_env_config_verification.synth.confirm import confirm
 from sv_env_config_verification.synth.model import Pair
 from sv_env_config_verification.synth.recipe import Draft, draft
-from sv_env_config_verification.synth.splits import SEED_RANGES
+from sv_shared.splits import SEED_RANGES
 
 SEED = SEED_RANGES["test"][0]
 ROWS = 200

@@ -12,8 +12,8 @@ from sv_env_config_verification.rows import Format, RowKind
 from sv_env_config_verification.synth.leaks import FRESH_ROWS, TRAINING_ROWS, VIEWS, leaks
 from sv_env_config_verification.synth.model import Pair
 from sv_env_config_verification.synth.recipe import LINES, RECIPE_VERSION, Draft
-from sv_env_config_verification.synth.splits import SEED_RANGES
 from sv_shared.findings import Severity
+from sv_shared.splits import SEED_RANGES
 
 COMMAND = "python -m sv_env_config_verification.synth.build"
 KINDS: tuple[RowKind, ...] = ("clean", "tools-agree", "false-alarm", "intent", "unseen")

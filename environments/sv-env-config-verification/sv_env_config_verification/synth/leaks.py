@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from sv_env_config_verification.rows import Row
 from sv_env_config_verification.synth.recipe import draft
-from sv_env_config_verification.synth.splits import SEED_RANGES
+from sv_shared.splits import SEED_RANGES
 
 TRAINING_ROWS = 1000
 FRESH_ROWS = 600

@@ -18,12 +18,13 @@ from sv_env_config_verification.synth.kubernetes_flaws import kubernetes_flaws
 from sv_env_config_verification.synth.kubernetes_unseen import kubernetes_unseen
 from sv_env_config_verification.synth.model import Choice, Flaw, Pair, Scene, apply, compatible
 from sv_env_config_verification.synth.names import Names
-from sv_env_config_verification.synth.splits import Split, owned, require_seed
+from sv_env_config_verification.synth.splits import owned
 from sv_env_config_verification.synth.terraform_choices import terraform_choices
 from sv_env_config_verification.synth.terraform_flaws import terraform_flaws
 from sv_env_config_verification.synth.terraform_unseen import terraform_unseen
 from sv_env_config_verification.synth.text import Style, write
 from sv_shared.errors import UsageError
+from sv_shared.splits import Split, require_seed
 
 RECIPE_VERSION = 1
 """Raised whenever the same seed gives other rows."""

@@ -19,9 +19,9 @@ from sv_env_network_logs.render import prompt
 from sv_env_network_logs.rewards import WEIGHTS, payoffs
 from sv_env_network_logs.synth.card import card
 from sv_env_network_logs.synth.recipe import generate
-from sv_env_network_logs.synth.splits import SEED_RANGES
 from sv_env_network_logs.synth.tiers import DIFFICULTIES
 from sv_shared.errors import DataError
+from sv_shared.splits import SEED_RANGES
 
 SEED = SEED_RANGES["test"][0]
 FLOWS, WINDOWS = 80, 20

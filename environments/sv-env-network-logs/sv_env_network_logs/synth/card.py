@@ -22,9 +22,9 @@ from sv_env_network_logs.shallow import (
 from sv_env_network_logs.synth.bayes import ceiling, realised_reward
 from sv_env_network_logs.synth.posterior import posteriors
 from sv_env_network_logs.synth.recipe import BATCH, RECIPE_VERSION, generate
-from sv_env_network_logs.synth.splits import SEED_RANGES
 from sv_env_network_logs.synth.tiers import DIFFICULTIES
 from sv_env_network_logs.synth.window import HISTORY
+from sv_shared.splits import SEED_RANGES
 
 COMMAND = "python -m sv_env_network_logs.synth.build"
 FRESH_ROWS = {"flow": 4000, "window": 1000}

@@ -14,10 +14,11 @@ from sv_env_network_logs.synth.laws import Bools, Ints
 from sv_env_network_logs.synth.mixture import draw_flows
 from sv_env_network_logs.synth.posterior import log_joint, malicious_share
 from sv_env_network_logs.synth.sites import LAN_HOSTS, draw_peers, draw_site, draw_starts
-from sv_env_network_logs.synth.splits import SPLITS, Split, owned, require_seed
+from sv_env_network_logs.synth.splits import owned
 from sv_env_network_logs.synth.tiers import DIFFICULTIES
 from sv_env_network_logs.synth.window import TICK, Windows, draw_windows
 from sv_shared.errors import UsageError
+from sv_shared.splits import SPLITS, Split, require_seed
 
 RECIPE_VERSION = 1
 """Raised whenever the same seed gives other items."""
